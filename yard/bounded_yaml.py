@@ -1,6 +1,6 @@
-"""Loads YAML that a user wrote, in bounded memory: a few nested aliases can stand for billions of values.
+"""Loads a user's YAML in bounded memory: a few nested aliases can expand to billions of values.
 
-Unlike PyYAML alone it refuses a key that stands twice, of which PyYAML would keep the last without a word.
+It also refuses a key that occurs twice in a mapping; PyYAML would silently keep the last.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 import yaml
 
 MOST_VALUES = 100_000  # with every alias written out
-MOST_CHARACTERS = 4_000_000  # likewise
+MOST_CHARACTERS = 4_000_000  # with every alias written out
 MOST_DEPTH = 100
 
 
 class UnfitYaml(yaml.YAMLError):
-    """Well-formed YAML that is not loaded, and why."""
+    """Says why well-formed YAML is not loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Size:
-    """Counts what one node stands for, with its aliases written out."""
+    """Counts the content of one node, with its aliases written out."""
 
     values: int
     characters: int
@@ -43,7 +43,7 @@ def load(text: str) -> Any:
 
 
 class ShallowLoader(yaml.SafeLoader):
-    """Refuse brackets within brackets while they are read: PyYAML takes a second for each thousand."""
+    """Refuses deeply nested brackets while they are read: PyYAML takes a second for each thousand levels."""
 
     def fetch_flow_collection_start(self, token: Any) -> None:
         if self.flow_level >= MOST_DEPTH:
@@ -52,7 +52,7 @@ class ShallowLoader(yaml.SafeLoader):
 
 
 class _Measure:
-    """Measures each node once: an alias is the very node that it names."""
+    """Measures each node once: PyYAML represents an alias by the very node that it names."""
 
     def __init__(self) -> None:
         self._found: dict[int, _Size] = {}
@@ -71,11 +71,11 @@ class _Measure:
 
     def _measured(self, node: yaml.Node, depth: int) -> _Size:
         below = [self.of(child, depth + 1) for child in _children(node)]
-        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        length = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
         size = _Size(
-            values=1 + sum(each.values for each in below),
-            characters=own + sum(each.characters for each in below),
-            height=1 + max((each.height for each in below), default=0),
+            values=1 + sum(size.values for size in below),
+            characters=length + sum(size.characters for size in below),
+            height=1 + max((size.height for size in below), default=0),
         )
         if size.height > MOST_DEPTH:
             raise _too_deep()
@@ -99,7 +99,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
                     f"the key {key.value[:60]!r} stands twice, in lines {lines[name]} and {line}; keep one"
                 )
             lines[name] = line
-        return [each for pair in node.value for each in pair]
+        return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 

@@ -1,4 +1,4 @@
-"""The yard's own API, under /_yard: its status, its faults, its hosts.
+"""The yard's own API, under /_yard: its status, faults, hosts, jobs, quotas and mails.
 
 To add a request: a function, and its line in _HANDLERS.
 """
@@ -23,7 +23,7 @@ from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import judging, keys, roles
-from slipway.yard.services import differences, pretending, registry, seed_data
+from slipway.yard.services import differences, pretending, registry, stand_ins
 from slipway.yard.services.functions import custom_resources
 from slipway.yard.services.pcs import differences as slurm_differences
 from slipway.yard.services.sagemaker.training import api as training_jobs
@@ -40,11 +40,11 @@ _STARTED = time.monotonic()
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
     if path.startswith(custom_resources.PATH):
-        # Take what the function of a custom resource answers: the path itself is the secret, as on AWS.
+        # A custom resource's function answers here, unsigned: the path itself is the secret, as on AWS.
         is_put = environ["REQUEST_METHOD"] == "PUT"
         if is_put and custom_resources.receive(path, environ["wsgi.input"].read(_length(environ))):
             return _reply(200, None)
-        return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
+        return _reply(403, {"message": "no custom resource awaits a response at this address"})
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
     if handler is None:
         known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
@@ -65,7 +65,7 @@ def _length(environ: dict[str, Any]) -> int:
 
 
 def _check_signature(environ: dict[str, Any], body: bytes) -> None:
-    """Raise ApiError unless the request is signed with the yard's own key; jobs and hosts have others."""
+    """Raise ApiError unless the yard's own key signed the request; jobs and hosts do not have it."""
     signature = signatures.read(environ)
     key = keys.find(signature.access_key_id)
     if key.access_key_id != ACCESS_KEY_ID or signature.service != CONTROL_SERVICE:
@@ -96,7 +96,7 @@ def _status(_body: object) -> dict[str, Any]:
         "less_than_aws": list(pretending.LESS_THAN_AWS),
         "own_services": sorted(registry.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
-        "stand_ins": seed_data.described(),
+        "stand_ins": stand_ins.described(),
         "not_judged": list(judging.NOT_JUDGED),
         "batch_jobs": differences.batch_jobs(),
         "hosts": host_rows.described(),
@@ -110,7 +110,7 @@ def _status(_body: object) -> dict[str, Any]:
 def _memory_mib() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except FileNotFoundError:  # macOS: the most it ever had, in bytes
+    except FileNotFoundError:  # macOS: the peak, in bytes
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**20
     return pages * resource.getpagesize() // 2**20
 
@@ -146,13 +146,13 @@ def _clear_faults(_body: object) -> list[dict[str, Any]]:
 
 
 def _switch(asked: object) -> dict[str, Any]:
-    """Set the faults of `values`, each a number by its name; with a `seed`, all draws begin anew."""
+    """Set the faults of `values`, a number by name; a `seed` restarts all random draws."""
     if not isinstance(asked, Mapping) or not isinstance(asked.get("values"), Mapping):
-        raise ValueError("give the faults as 'values': an object of numbers, each by its fault's name")
+        raise ValueError("give the faults as 'values': an object that maps a fault's name to a number")
     values = dict(checked_value(str(name), float(value)) for name, value in asked["values"].items())
     seed = None if asked.get("seed") is None else checked_seed(str(asked["seed"]))
     conditions.switch(values, seed=seed)
-    consistency.catch_up()  # shows what was kept back, where that has ended
+    consistency.catch_up()  # shows hidden changes if that fault is now off
     reconciler.wake_if_kept()
     return conditions.described()
 
@@ -177,7 +177,7 @@ def _kill_host(asked: object) -> str:
 
 
 def _interrupt_host(asked: object) -> str:
-    """Give the host's instance notice, as EC2 does when it takes a Spot instance back."""
+    """Give notice to the host's instance, as EC2 does before it reclaims a Spot instance."""
     from slipway.yard.services.ec2 import template_launch
 
     host = host_store.find(_host_named(asked))
@@ -193,16 +193,16 @@ def _reboot_host(asked: object) -> str:
 
 
 def _stand_in(asked: object) -> str:
-    from slipway.yard.services.ec2 import stand_ins
+    from slipway.yard.services.ec2 import empty_amis
 
     if not isinstance(asked, Mapping):
         raise ValueError("give the AMI's name as 'image' and its Region as 'region'")
-    return stand_ins.register(str(asked.get("image")), str(asked.get("region")))
+    return empty_amis.register(str(asked.get("image")), str(asked.get("region")))
 
 
 def _grant_quota(asked: object) -> str | list[str]:
-    """Set a quota, or each of a list; instances that a group lacked for want of them start now."""
-    names = [_granted(each) for each in asked] if isinstance(asked, list) else _granted(asked)
+    """Set a quota, or each of a list; groups then launch the instances that the old quota prevented."""
+    names = [_granted(quota) for quota in asked] if isinstance(asked, list) else _granted(asked)
     reconciler.wake()
     return names
 
@@ -254,11 +254,11 @@ def _reset(_body: object) -> None:
     quotas.reset()
     moto_adapter.reset()
     reconciler.reset()
-    seed_data.reset()
+    stand_ins.reset()
 
 
 _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
-    ("GET", HEALTH): _health,  # open to all of this machine: it says what `ps` says
+    ("GET", HEALTH): _health,  # unsigned: it tells no more than `ps`
     ("GET", "/status"): _status,
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,

@@ -1,4 +1,4 @@
-"""The yard's own address and keys, and clients to it."""
+"""The yard's address and keys, and clients of its own API and of its services."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from urllib.parse import urlsplit
 
 from slipway.jobs.words.errors import SlipwayError
 
-ACCOUNT = "123456789012"  # moto's account
-ACCESS_KEY_ID = "SLIPWAYYARD"  # cannot be taken for a real key, which begins with AKIA or ASIA
+ACCOUNT = "123456789012"  # moto's default account
+ACCESS_KEY_ID = "SLIPWAYYARD"  # real ones begin with AKIA or ASIA
 HOST = "127.0.0.1"
 DEFAULT_PORT = 5566
-CONTROL_PATH = "/_yard"  # what is not AWS: health, faults, reset
-CONTROL_SERVICE = "slipway-yard"  # which its requests are signed for
+CONTROL_PATH = "/_yard"  # the yard's own API (controls.py)
+CONTROL_SERVICE = "slipway-yard"  # its requests are signed for this service
 HEALTH = "/health"
 ENDPOINT_VARIABLE = "SLIPWAY_YARD_ENDPOINT"  # in the yard's own process
 SECRET_VARIABLE = "SLIPWAY_YARD_SECRET"  # noqa: S105 - in the yard's own process
-# What no program that the yard starts may find in its environment.
+# Variables that no program started by the yard may see.
 HIDDEN_VARIABLES = frozenset({SECRET_VARIABLE, "AWS_SECRET_ACCESS_KEY"})
 TIMEOUT_S = 10
-# How clients inside the yard name themselves: faults spare its services, and CloudFormation waits them out.
+# Names the caller in calls from inside the yard: its services are spared from faults; CloudFormation retries.
 CALLER_HEADER = "X-Slipway-Yard-Caller"
 INSIDE, ENGINE = "inside", "cloudformation"
 _caller = ContextVar("caller", default=INSIDE)
 
 
 class Yard(Protocol):
-    """A running yard as its clients know it."""
+    """A running yard, as far as its clients need to know it."""
 
     @property
     def endpoint(self) -> str: ...
@@ -43,13 +43,13 @@ class Yard(Protocol):
 
 
 def own_client(service: str, region: str) -> Any:
-    """A client to the running yard, from inside it: its server sets both variables before it starts."""
+    """Return a client for use inside the running yard, whose server has set both variables."""
     return _client(os.environ[ENDPOINT_VARIABLE], os.environ[SECRET_VARIABLE], service, region)
 
 
 @lru_cache(maxsize=64)
 def _client(endpoint: str, secret: str, service: str, region: str) -> Any:
-    """Make a client of the yard's own: another's must not carry its header, nor its rights."""
+    """Make a client that names its caller; other code must not share it, and so send that header."""
     from slipway.jobs.cloud.aws import client_at
 
     client = client_at.__wrapped__(endpoint, service, region, ACCESS_KEY_ID, secret)
@@ -59,7 +59,7 @@ def _client(endpoint: str, secret: str, service: str, region: str) -> Any:
 
 @contextmanager
 def calling_as(caller: str) -> Iterator[None]:
-    """Let the calls of `own_client` in this thread come from another caller than a service of the yard."""
+    """Let `own_client` name this caller, in this thread, instead of a service of the yard."""
     before = _caller.set(caller)
     try:
         yield
@@ -72,7 +72,7 @@ def _name_caller(params: dict[str, Any], **_: object) -> None:
 
 
 def refuse_remote(url: str) -> str:
-    """A command of the yard that reached another machine would change somebody's account."""
+    """Return the URL; raise an error if it leads to another machine, maybe to a real account."""
     from slipway.jobs.cloud.aws import is_loopback
 
     if not is_loopback(url):
@@ -85,7 +85,7 @@ def refuse_remote(url: str) -> str:
 
 
 def control(yard: Yard, method: str, path: str, body: object = None) -> Any:
-    """Ask the yard itself, not one of its services: `control(yard, "GET", "/status")`."""
+    """Call the yard's own API, not an AWS service: `control(yard, "GET", "/status")`."""
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials

@@ -1,4 +1,4 @@
-"""The variables that point AWS tools at the yard. Another shell is a line of SHELLS."""
+"""The variables that point AWS tools at the yard. To add a shell: a line of SHELLS."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from shlex import quote
 from slipway.yard.endpoint import ACCESS_KEY_ID, HOST, Yard
 
 DEFAULT_REGION = "us-east-1"
-# Each of these would send a tool past the yard: to a profile's account, or to another endpoint.
+# Each of these would send a tool elsewhere: to a profile's account, or to another endpoint.
 UNSET = (
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",
     "AWS_SESSION_TOKEN",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
 )
-SERVICE_ENDPOINTS = "AWS_ENDPOINT_URL_"  # AWS_ENDPOINT_URL_S3 and its like come before AWS_ENDPOINT_URL
+SERVICE_ENDPOINTS = "AWS_ENDPOINT_URL_"  # such as AWS_ENDPOINT_URL_S3, which overrides AWS_ENDPOINT_URL
 PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
@@ -39,7 +39,7 @@ SHELLS: Mapping[str, Shell] = {
 
 
 def exported(yard: Yard, present: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a tool needs to reach the yard, given the shell's present ones."""
+    """Return the variables that a tool needs to reach the yard, given those of the shell."""
     region = present.get("AWS_REGION") or present.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     variables = {
         "AWS_ENDPOINT_URL": yard.endpoint,
@@ -66,7 +66,7 @@ def script(shell: str, yard: Yard, present: Mapping[str, str]) -> str:
 
 
 def _around_proxies(present: Mapping[str, str]) -> dict[str, str]:
-    """A proxy is on another machine, for which the yard's address means the proxy itself."""
+    """Exempt the yard from proxies: for a proxy on another machine, the loopback address is its own."""
     if not any(present.get(name) for name in PROXIES):
         return {}
     listed = [name for name in (present.get("no_proxy") or present.get("NO_PROXY") or "").split(",") if name]

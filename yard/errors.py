@@ -1,17 +1,18 @@
-"""An error as AWS would answer it: every service of the yard raises it, and protocols.py writes it."""
+"""The error that every service of the yard raises; gateway/protocols.py writes it as AWS would answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-# The author of the resource says why, and CloudFormation repeats it as it is.
+# CloudFormation repeats messages with these codes unchanged, without a handler's error code around them.
+# The function of a custom resource gave the reason.
 CUSTOM_RESOURCE_FAILED = "CustomResourceFailed"
-# Whoever ended the stack's operation says why, and not a handler.
+# The stack's operation was cancelled.
 CANCELLED = "Cancelled"
 
 
 class ApiError(Exception):
-    """`code` is the service's own error code (ValidationException, Throttling, …)."""
+    """A service's refusal; `code` is the service's own error code (ValidationException, Throttling, …)."""
 
     def __init__(self, code: str, message: str, *, status: int = 400) -> None:
         super().__init__(f"{code}: {message}")
@@ -21,7 +22,7 @@ class ApiError(Exception):
 
 
 def not_emulated(service: str, operation: str, detail: str = "", *, reason: str = "") -> ApiError:
-    """Build the answer for what the yard does not emulate; no SDK repeats a 501."""
+    """Build the error for a call that the yard does not emulate; no SDK retries a 501."""
     return ApiError(
         "NotImplemented",
         f"the yard does not emulate {service}:{operation or '(no such operation)'}"
@@ -32,11 +33,11 @@ def not_emulated(service: str, operation: str, detail: str = "", *, reason: str 
     )
 
 
-# Every text in a request, however deep: what is looked for by name or by form in any call.
+# Walks all strings in a request's parameters, to find names or ids in any call.
 
 
 def texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text below a value with the name of its parameter."""
+    """Yield each string within a value, at any depth, as (name of its parameter, string)."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):

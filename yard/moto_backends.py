@@ -1,4 +1,4 @@
-"""What moto keeps: the yard's services read and change it where no call of AWS's own could."""
+"""Access to moto's records: the yard's services read and change them where no AWS call could."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 
-EVERYWHERE = "aws"  # the region of what has none: IAM, and the names of buckets
+EVERYWHERE = "aws"  # moto's region for global services: IAM, and bucket names
 
 
 def moto_backend(service: str, region: str = EVERYWHERE) -> Any:
-    """Return moto's own record of a service in a region."""
+    """Return moto's backend of a service in a region."""
     from moto.backends import get_backend
 
     return get_backend(service)[ACCOUNT][region]

@@ -1,4 +1,4 @@
-"""Start, find and stop the yard's one process. Each call may be repeated; two at once start one yard."""
+"""Starts, finds and stops the yard's process. Calls may be repeated; two at once start only one yard."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 POLL_S = 0.05
 LAST_LOG_LINES = 15
-# A yard is nobody's AWS: neither profiles nor keys nor endpoints of the user reach its process.
+# The user's profiles, keys and endpoints must not reach the yard's process.
 FORGOTTEN = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL")
 
 
-# Started by this very process, which alone can tell the system that it knows of their end.
+# Yards that this process started and has to reap.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -49,17 +49,17 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 class Up:
     state: YardState
     was_up: bool
-    died: str = ""  # what became of the yard that was up before, where it was not stopped
+    died: str = ""  # what happened to the previous yard, if it was not stopped
 
 
 def up(port: int | None = None, *, folder: Path | None = None, faults: ChosenFaults | None = None) -> Up:
-    """Return the running yard, or start one. A new one fails if the port asked for is taken."""
+    """Return the running yard, or start one. A new one fails if the requested port is taken."""
     folder = folder or home()
     with locked(folder):
         state = read_state(folder)
         if state and state.is_running():
             return Up(state=_checked(state, port, faults), was_up=True)
-        limit_of(os.environ)  # refuses a bad value here, where a person sees it
+        limit_of(os.environ)  # refuse a bad value here, where the user sees it
         died = obituary(folder, state) if state else ""
         for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
             path = folder / leftover
@@ -100,13 +100,13 @@ def required(*, folder: Path | None = None) -> YardState:
 
 
 def obituary(folder: Path, state: YardState) -> str:
-    """Tell that this yard died, when it last wrote to its log, and what was lost."""
+    """Say that this yard died, when it last wrote to its log, and what was lost."""
     life = f"the one started at {_clock(state.started_at)} died after {_last_heard(folder, state)}"
     return f"{life} without being stopped; its stacks, files and jobs were in its memory and are lost"
 
 
 def _last_heard(folder: Path, state: YardState) -> str:
-    """Return the time of the last request: the yard logs every one."""
+    """Return the time of the last request, since the yard logs every one."""
     try:
         seconds = (folder / LOG_FILE).stat().st_mtime
     except FileNotFoundError:
@@ -161,15 +161,15 @@ def _start(folder: Path, port: int | None, faults: ChosenFaults | None) -> YardS
             stderr=log,
             cwd=folder,
             env=_environment(folder),
-            start_new_session=True,  # Ctrl-C in the terminal that started it is not meant for the yard
+            start_new_session=True,  # Ctrl-C in this terminal must not stop the yard
         )
     _children[child.pid] = child
     return _wait_for(child, folder)
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in FORGOTTEN}
-    return kept | {
+    inherited = {name: value for name, value in os.environ.items() if name not in FORGOTTEN}
+    return inherited | {
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -221,7 +221,7 @@ def _until(is_so: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-# Points this process at the yard: a notebook has no shell for `eval "$(slipway yard env)"`.
+# For notebooks, which have no shell for `eval "$(slipway yard env)"`.
 
 
 def use_yard() -> str:

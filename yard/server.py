@@ -1,6 +1,6 @@
-"""The yard's one process: every AWS request of this machine comes in here, on the loopback address only.
+"""The yard's server process: it receives every AWS request, on the loopback address only.
 
-A request is answered by the first that will: a scripted fault, one of our own services, or moto.
+Either a scripted fault, one of the yard's own services, or moto answers (gateway/pipeline.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 
 def application(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-    """The WSGI application."""
+    """Answer one request: the WSGI application."""
     from slipway.yard.controls import control
     from slipway.yard.gateway.pipeline import answer
     from slipway.yard.gateway.protocols import respond_unparsed
@@ -74,12 +74,12 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")  # moto warns of every error code that a model does not name
+    warnings.simplefilter("ignore")  # moto warns of every error code that is not in a model
     signal.signal(signal.SIGTERM, _end)
     end_with_owner(Path(options.home))
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
-    # Refuse a bad isolation tier first: nothing that must be isolated may run without.
+    # Refuse a bad isolation tier before anything can run without isolation.
     try:
         log.info("isolation: %s", best_tier().words)
     except NoTier as error:
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _end(*_: object) -> None:
-    """Exit without Python's last search for cycles in moto's objects, which takes seconds."""
+    """Exit without Python's final garbage collection of moto's objects, which takes seconds."""
     gc.freeze()
     sys.exit(0)
 
@@ -116,7 +116,7 @@ def serve(listener: socket.socket, announce: Callable[[], None]) -> None:
 
 
 def _listen(first_port: int, ports_to_try: int) -> socket.socket:
-    """The first port from this one on that nobody has."""
+    """Listen on the first free port from this one on."""
     for port in range(first_port, first_port + ports_to_try):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -140,7 +140,7 @@ def _set_environment(port: int, home: str, secret: str) -> None:
     os.environ.update(
         SLIPWAY_YARD_ENDPOINT=f"http://{HOST}:{port}",
         **{SECRET_VARIABLE: secret},
-        SLIPWAY_YARD_HOME=home,  # which slipway.yard.state.home() then is
+        SLIPWAY_YARD_HOME=home,  # read by slipway.yard.state.home()
         MOTO_PORT=str(port),
         AWS_ACCESS_KEY_ID=ACCESS_KEY_ID,
         AWS_SECRET_ACCESS_KEY=secret,

@@ -1,12 +1,12 @@
-"""Take the place of AWS's session-manager-plugin in the yard: the same arguments, and another way in.
+"""Replaces AWS's session-manager-plugin in the yard: it takes the same arguments, but enters hosts directly.
 
-The plugin speaks over a web socket with the agent on the instance. This program enters the host's namespaces,
-with the rights of whoever started it, as `slipway yard ssh` does. It leaves out:
-- the protocol of the stream, its encryption by KMS, and going on after the connection was lost;
-- ssm-user and the agent's terminal: you are root, in the terminal that you have, or in none;
+The plugin communicates over a web socket with the agent on the instance. This program enters the host's
+namespaces with its user's rights, as `slipway yard ssh` does. It leaves out:
+- the stream's protocol, its encryption by KMS, and reconnection;
+- ssm-user and the agent's terminal: you are root, in your own terminal, if any;
 - DescribeSessions, TerminateSession, preferences, the end after 20 idle minutes, logs in S3 and CloudWatch.
-Like the plugin it says where a session begins and ends, and never what its command ended with. Another
-document is a function here, and its line of _WAYS.
+Like the plugin it prints where a session begins and ends, but never its command's exit code. To add a
+document: a function here, and its line of _WAYS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BACKLOG = 128
 
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
-    """Run what the AWS CLI would: VARIABLE REGION StartSession PROFILE PARAMETERS ENDPOINT."""
+    """Run with the AWS CLI's arguments: VARIABLE REGION StartSession PROFILE PARAMETERS ENDPOINT."""
     try:
         answer = json.loads(os.environ.pop(arguments[0]))
         asked = {"session": answer["SessionId"], "token": answer["TokenValue"]}
@@ -56,10 +56,12 @@ def _command(target: Mapping[str, Any], values: Mapping[str, str]) -> None:
 
 
 def _run(into: enter.EnterCommand, target: Mapping[str, Any]) -> None:
-    """Leave Ctrl-C to what runs there; it is in the same terminal."""
+    """Run the command, and leave Ctrl-C to it: it has the same terminal."""
     warn_of_plain(target)
     variables = enter.environment(target["environment"], os.environ)
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # a handler, which a new program does not inherit
+    before = signal.signal(
+        signal.SIGINT, lambda *_: None
+    )  # unlike SIG_IGN, the command does not inherit a handler
     subprocess.run(into.argv, env=variables, pass_fds=into.descriptors, check=False)
     signal.signal(signal.SIGINT, before)
 
@@ -81,7 +83,7 @@ def _port(target: Mapping[str, Any], values: Mapping[str, str]) -> None:
     with listener, suppress(KeyboardInterrupt):
         while True:
             connection, _ = listener.accept()
-            carried = [each for each in carried if each.poll() is None]
+            carried = [relayed for relayed in carried if relayed.poll() is None]
             with connection:
                 carried.append(
                     subprocess.Popen(
@@ -91,8 +93,8 @@ def _port(target: Mapping[str, Any], values: Mapping[str, str]) -> None:
                         pass_fds=into.descriptors,
                     )
                 )
-    for each in carried:
-        each.kill()
+    for relayed in carried:
+        relayed.kill()
 
 
 def _to_port(target: Mapping[str, Any], port: str) -> enter.EnterCommand:

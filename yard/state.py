@@ -1,6 +1,6 @@
-"""What a yard leaves on disk: its folder, the record of the process that serves it, and the lock around both.
+"""The yard's folder on disk: the record of its process, its lock, and what `slipway yard down` deletes.
 
-To let the yard make another file: name it in MADE, so that `slipway yard down` takes it away again.
+To let the yard make another file: name it in MADE, so that `slipway yard down` deletes it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ MADE = (
     SCRATCH_FOLDER,
     MACHINE_IMAGES,
     LOCK_FILE,
-)  # the lock last: whoever holds it may still be cleaning
+)  # the lock last: its holder deletes the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YardState:
-    """The process that serves the yard."""
+    """The record of the process that serves the yard."""
 
     pid: int
-    identity: str  # tells this process from a later one with the same pid
+    identity: str  # distinguishes this process from a later one with the same pid
     endpoint: str
     started_at: str
-    # Of its access key. Empty: a yard of an older checkout, which can still be stopped.
+    # The secret of its access key. Empty: a yard of an older checkout, which can still be stopped.
     secret: str = field(default="", repr=False)
 
     def is_running(self) -> bool:
@@ -55,15 +55,15 @@ class YardState:
 
 
 def home() -> Path:
-    """SLIPWAY_YARD_HOME, else the place for state of the XDG Base Directory Specification."""
-    if own := os.environ.get("SLIPWAY_YARD_HOME"):
-        return Path(own).expanduser().absolute()
+    """Return SLIPWAY_YARD_HOME, else the state folder of the XDG Base Directory Specification."""
+    if folder := os.environ.get("SLIPWAY_YARD_HOME"):
+        return Path(folder).expanduser().absolute()
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "slipway" / "yard"
 
 
 def read_state(folder: Path) -> YardState | None:
-    """Return the yard's record, or None if there is none or it is not one that we wrote."""
+    """Return the yard's record, or None if there is no valid one."""
     try:
         return YardState(**decode_json(read_bytes(folder / STATE_FILE, _MOST_BYTES)))
     except (MissingFile, ValueError, TypeError):
@@ -71,7 +71,7 @@ def read_state(folder: Path) -> YardState | None:
 
 
 def write_state(folder: Path, state: YardState) -> None:
-    """Write the record in one step: a reader sees all of it or nothing."""
+    """Write the record atomically: a reader sees all of it or nothing."""
     draft = folder / f"{STATE_FILE}.{state.pid}"
     draft.unlink(missing_ok=True)
     with open(draft, "x", encoding="utf-8", opener=private) as file:
@@ -80,12 +80,12 @@ def write_state(folder: Path, state: YardState) -> None:
 
 
 def private(path: str, flags: int) -> int:
-    """An opener of files that nobody else may read."""
+    """Open a file that only its owner may read; pass it as `opener` to open()."""
     return os.open(path, flags, 0o600)
 
 
 def remove_made(folder: Path) -> None:
-    """Take away what the yard made and nothing else; the folder goes too where nobody put anything in it."""
+    """Delete only what the yard made, and its folder if nothing else is in it."""
     for path in [*folder.glob(f"{STATE_FILE}.*"), *(folder / name for name in MADE)]:
         if path.is_dir() and not path.is_symlink():
             remove_tree(path)
@@ -96,7 +96,7 @@ def remove_made(folder: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Whatever modes its folders have: an overlay's work folder has none, and stops all users but root."""
+    """Delete a tree, whatever modes its folders have: an overlay's work folder allows only root."""
     for parent, names, _ in os.walk(path):
         for name in names:
             if not (folder := Path(parent, name)).is_symlink():
@@ -107,7 +107,7 @@ def remove_tree(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One `up` or `down` at a time. The lock is gone when its holder is, however it ended."""
+    """Allow one `up` or `down` at a time. The kernel releases the lock when its holder ends, in any way."""
     descriptor = _lock(folder)
     try:
         yield
@@ -121,7 +121,7 @@ def _lock(folder: Path) -> int:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except (FileNotFoundError, FileExistsError):  # a `down` takes the folder away just now
+        except (FileNotFoundError, FileExistsError):  # a `down` is deleting the folder
             if folder.is_file():
                 raise
             continue
@@ -133,7 +133,7 @@ def _lock(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if _is_still_at(path, descriptor):
             return descriptor
-        os.close(descriptor)  # a `down` removed the file while we waited for it: this lock keeps nobody out
+        os.close(descriptor)  # a `down` deleted the file while we waited, so this lock is worthless
 
 
 def _is_still_at(path: Path, descriptor: int) -> bool:
@@ -144,7 +144,7 @@ def _is_still_at(path: Path, descriptor: int) -> bool:
 
 
 def process_identity(pid: int) -> str | None:
-    """Changes when the pid is given to another process; None when no process has it."""
+    """Return an identity that differs if the pid is reused; None if no process has it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
@@ -155,7 +155,7 @@ def process_identity(pid: int) -> str | None:
 
 
 def _identity_from_ps(pid: int) -> str | None:
-    """Ask ps for the identity, where there is no /proc (macOS)."""
+    """Return the identity from ps, where there is no /proc (macOS)."""
     asked = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],
         capture_output=True,
@@ -165,8 +165,8 @@ def _identity_from_ps(pid: int) -> str | None:
     return asked.stdout.strip() or None
 
 
-# Stop the yard when the process that it was started for has exited, however that happened.
-# A script or a test names that process in its environment; otherwise the yard runs until `yard down`.
+# A script or a test can name an owner in its environment: the yard stops when that process exits, in any way.
+# Without one the yard runs until `slipway yard down`.
 OWNER_VARIABLE = "SLIPWAY_YARD_UNTIL_EXIT_OF"
 POLL_S = 1.0
 
@@ -191,7 +191,7 @@ def end_with_owner(folder: Path) -> None:
 
 
 def _wait_for_end(pid: int) -> Callable[[], object]:
-    """Return a function that waits for the process to end. It looks the pid up now, before it is reused."""
+    """Return a function that waits for the process to end; it uses the pid now, before it is reused."""
     if not hasattr(os, "pidfd_open"):
         identity = process_identity(pid)
 

@@ -1,7 +1,8 @@
-"""Which faults are on in this yard, and the draws of its one seed.
+"""Keeps which faults are on in this yard, and draws its random numbers from one seed.
 
-A draw depends on the seed, the fault, and the how-manieth of its kind it is; never on a clock or on threads
-that overtake each other elsewhere. So one seed gives the same faults again, as far as calls come in order.
+A draw depends on the seed, the fault, the kind, and how many draws of that kind came before; never on a clock
+or on the order of threads elsewhere. So one seed repeats its faults if calls of each kind come in the same
+order.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ def switch(values: Mapping[str, float], *, seed: int | None = None) -> None:
 
 def reset() -> None:
     with _lock:
-        for each in (_values, _drawn, _struck):
-            each.clear()
+        for table in (_values, _drawn, _struck):
+            table.clear()
         _seed[0] = 0
 
 
 def are_any_on() -> bool:
-    """Return False in a yard without faults, whose calls need no look at any of them."""
+    """Return False in a yard without faults, so that its calls skip all checks for faults."""
     return bool(_values)
 
 
@@ -64,14 +65,14 @@ def draw(name: str, kind: str) -> float:
 
 
 def number(name: str, what: str) -> float:
-    """Return the number that the seed has for this very thing, at least 0 and less than 1."""
+    """Return the seed's fixed number for `what`, at least 0 and less than 1."""
     text = f"{_seed[0]}/{name}/{what}".encode()
     drawn = int.from_bytes(hashlib.sha256(text).digest()[:_DRAW_BYTES], "big")
     return drawn / float(1 << 8 * _DRAW_BYTES)
 
 
 def strikes(name: str, kind: str) -> bool:
-    """Decide the next case of a fault whose value is a share in percent."""
+    """Return True if the fault strikes its next case; its value is a share in percent."""
     share = value(name) / 100
     if not share or draw(name, kind) >= share:
         return False
@@ -80,7 +81,7 @@ def strikes(name: str, kind: str) -> bool:
 
 
 def seconds(name: str, kind: str) -> float:
-    """Return how long the next case lasts, of a fault whose value is a longest time; 0 where it is off."""
+    """Return how long the next case lasts, if the fault's value is a longest time; 0 if it is off."""
     longest = value(name)
     return longest * draw(name, kind) if longest else 0.0
 
@@ -105,14 +106,14 @@ def described() -> dict[str, Any]:
     return {"seed": _seed[0], "switches": rows}
 
 
-# Decide whether EC2 has a machine to give: always a small one; a large one as `no-capacity` lets it.
+# EC2 always has capacity for small instances; the fault `no-capacity` decides about large ones.
 _NO_CAPACITY = "InsufficientInstanceCapacity"
 LARGE_VCPUS = 64
 _STATUS = 500  # EC2's error codes list it among the server errors
 
 
 def lacks_capacity(instance_type: str) -> bool:
-    """Decide the next launch of this type."""
+    """Return True if the fault strikes the next launch of this type."""
     return _is_large(instance_type) and strikes("no-capacity", instance_type)
 
 
@@ -121,7 +122,7 @@ def no_capacity(instance_type: str, zone: str) -> ApiError:
 
 
 def words_of_no_capacity(instance_type: str, zone: str) -> str:
-    """Return EC2's words."""
+    """Return EC2's message."""
     return (
         f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you "
         f"requested ({zone}). Our system will be working on provisioning additional capacity."
@@ -133,10 +134,10 @@ def _is_large(instance_type: str) -> bool:
     return known is not None and (known.vcpus >= LARGE_VCPUS or known.accelerator is not None)
 
 
-# The faults of the network between nodes and hosts, as isolation/links.py carries them out.
+# The network faults, and the names that machines/isolation/links.py, which applies them, has for them.
 _FAULTS = {"packet-delay": "delay_ms", "packet-loss": "loss_percent", "bandwidth": "mbit"}
 
 
 def faults_of_links() -> dict[str, float]:
-    """Return what is wrong with every link now; empty where nothing is."""
+    """Return the faults that every link has now; empty if there are none."""
     return {word: said for name, word in _FAULTS.items() if (said := value(name))}

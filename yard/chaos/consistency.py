@@ -1,9 +1,9 @@
-"""Eventual consistency: what was just made is unknown to some calls for a while, in AWS's words.
+"""Eventual consistency: for a while, some calls answer in AWS's words that a new thing does not exist.
 
 IAM tells the other services of a new role or instance profile within seconds ("Changes that I make are not
 always immediately visible", IAM user guide); EC2 says of a new id that it does not exist (EC2 API guide,
-"Eventual consistency"). S3 is strongly consistent, so nothing is kept back there. A further refusal is a row
-of _BY_ROLE or _BY_ID, a further thing that is made one of _MADE.
+"Eventual consistency"). S3 is strongly consistent, so nothing is kept back there. To add a refusal: a row of
+_BY_ROLE or _BY_ID. To keep back what another call makes: a row of _MADE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_PROFILE = (
 _ROLE_OR_PROFILE = re.compile(r"arn:aws:iam::\d{12}:(role|instance-profile)/(?:[^\s\"']*/)?([\w+=,.@-]+)")
 _PROFILE_WORDS = ("instanceProfileName", "instanceRole")  # which may hold a name in place of an ARN
 
-# Who looks at a role or profile when it is named: (code, message, status).
+# Calls that check a role or profile that they name, and how they refuse it: (code, message, status).
 _BY_ROLE: Mapping[tuple[str, str], tuple[str, str, int]] = {
     ("autoscaling", "CreateAutoScalingGroup"): ("ValidationError", NO_PROFILE, 400),
     ("batch", "CreateComputeEnvironment"): (
@@ -73,7 +73,7 @@ _BY_ROLE: Mapping[tuple[str, str], tuple[str, str, int]] = {
         403,
     ),
 }
-# What EC2 says of an id that it does not know yet.
+# How EC2 refuses an id that it does not know yet: (code, message), by the id's prefix.
 _BY_ID: Mapping[str, tuple[str, str]] = {
     "ami": ("InvalidAMIID.NotFound", "The image id '[{id}]' does not exist"),
     "i": ("InvalidInstanceID.NotFound", "The instance ID '{id}' does not exist"),
@@ -92,21 +92,21 @@ _ID = re.compile(rf"\b({'|'.join(_BY_ID)})-[0-9a-f]{{8,17}}\b")
 
 _lock = threading.Lock()
 _fresh: dict[tuple[str, str], float] = {}  # (kind, name) -> until when it is unknown, on the monotonic clock
-now: Callable[[], float] = time.monotonic  # tests take another
+now: Callable[[], float] = time.monotonic  # tests replace it
 
 
-_late: list[tuple[float, Callable[[], None]]] = []  # when, and what is to be seen from then on
+_late: list[tuple[float, Callable[[], None]]] = []  # (when it is due, the function that shows it)
 
 
 def made(kind: str, name: str) -> None:
-    """Keep a thing back for as long as the seed says."""
+    """Hide a new thing for as long as the seed says."""
     if lasts := conditions.seconds("consistency", kind):
         with _lock:
             _fresh[kind, name] = now() + lasts
 
 
 def is_fresh(kind: str, name: str) -> bool:
-    """Return True while nobody should know of it, and count that somebody asked."""
+    """Return True while the thing is hidden, and count the fault."""
     with _lock:
         until = _fresh.get((kind, name))
         if until is None:
@@ -119,13 +119,13 @@ def is_fresh(kind: str, name: str) -> bool:
 
 
 def is_settling() -> bool:
-    """Return True while something is kept back: who is refused for it may ask again."""
+    """Return True while something is hidden: a caller that is refused for it may try again."""
     with _lock:
         return any(until > now() for until in _fresh.values())
 
 
 def later(kind: str, show: Callable[[], None]) -> None:
-    """Show a change when the seed says that it is seen; at once where nothing is kept back."""
+    """Show a change when the seed says that it becomes visible; at once if nothing is hidden."""
     lasts = conditions.seconds("consistency", kind)
     if not lasts:
         show()
@@ -135,7 +135,7 @@ def later(kind: str, show: Callable[[], None]) -> None:
 
 
 def catch_up() -> None:
-    """Show what is due, or everything where nothing is kept back any more."""
+    """Show what is due, or everything once the fault is switched off."""
     if not _fresh and not _late:
         return
     is_on, moment = conditions.value("consistency"), now()
@@ -156,14 +156,14 @@ def reset() -> None:
 
 
 def note(service: str, operation: str, parameters: Mapping[str, Any], body: bytes) -> None:
-    """Keep back what a call has made; `body` is its answer."""
+    """Hide what a call has made; `body` is its answer."""
     if conditions.value("consistency") and (made_by := _MADE.get((service, operation))):
         for kind, name in made_by(parameters, body):
             made(kind, name)
 
 
 def check(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
-    """Raise what AWS says of a thing that the call names and that is too new."""
+    """Raise AWS's refusal if the call names a thing that is too new."""
     if not _fresh:
         return
     words = _BY_ROLE.get((service, operation)) or _BY_ROLE.get((service, ANY))
@@ -179,7 +179,7 @@ def check(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
 
 
 def refuse_new_role(service: str, operation: str, name: str) -> None:
-    """Raise the service's words for a role or an instance profile that IAM has not told it of."""
+    """Raise the service's refusal of a role or an instance profile that IAM has not told it of."""
     if is_fresh("role", name) or is_fresh("profile", name):
         code, message, status = _BY_ROLE.get((service, operation)) or _BY_ROLE[service, ANY]
         raise ApiError(code, message.format(name=name), status=status)
@@ -214,7 +214,7 @@ def _answered(prefix: str) -> Made:
 
 
 def _first_version(parameters: Mapping[str, Any], body: bytes) -> Iterator[tuple[str, str]]:
-    """A parameter that was there before goes on to be found."""
+    """Hide only a new parameter; an older one can still be found after an update."""
     if re.search(rb'"Version":\s*1\b', body):
         yield "parameter", str(parameters["Name"])
 

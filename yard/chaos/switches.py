@@ -1,6 +1,6 @@
 """The faults of a yard that are switched on by name, each with one number. To add one: a row of SWITCHES.
 
-What a switch does stands where it is asked for: `conditions.value("launch-delay")`.
+Its effect is implemented where its value is read, as in `conditions.value("launch-delay")`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 class BadFault(ValueError):
-    """A fault that cannot be switched on as it was asked for."""
+    """Says why a fault cannot be switched on as requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class Switch:
     name: str
     does: str
     unit: str
-    default: float  # of NAME without a value
+    default: float  # the value of NAME without one
     most: float
-    in_chaos: float  # of `--chaos SEED`: enough to be felt, little enough to get through
+    in_chaos: float  # the value of `--chaos SEED`: noticeable, but jobs still get through
 
 
 SWITCHES: Mapping[str, Switch] = {
@@ -142,19 +142,19 @@ SWITCHES: Mapping[str, Switch] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenFaults:
-    """Hold what a yard is started with."""
+    """Holds the faults and the seed that a yard is started with."""
 
     seed: int
     values: Mapping[str, float]
 
     def arguments(self) -> list[str]:
-        """Return the words of the yard's own command line that say the same."""
+        """Return the same choice as arguments of the yard's command line."""
         given = [word for name, value in self.values.items() for word in ("--fault", f"{name}={value:g}")]
         return ["--seed", str(self.seed), *given]
 
 
 def choose(chaos: str | None, words: Iterable[str]) -> ChosenFaults | None:
-    """Return all faults if there is a seed `chaos`, then those of `words`; None if that is none."""
+    """Return all faults if there is a seed `chaos`, changed by those in `words`; None if there are none."""
     seed = checked_seed(chaos) if chaos is not None else 0
     everything = {name: switch.in_chaos for name, switch in SWITCHES.items()} if chaos is not None else {}
     values = {**everything, **decode(words)}
@@ -162,12 +162,12 @@ def choose(chaos: str | None, words: Iterable[str]) -> ChosenFaults | None:
 
 
 def decode(words: Iterable[str]) -> dict[str, float]:
-    """Return the value of each NAME or NAME=VALUE; BadFault says what is wrong with one."""
+    """Return the value of each NAME or NAME=VALUE; raise BadFault if one is wrong."""
     return dict(_decoded(word) for word in words)
 
 
 def checked_value(name: str, value: float) -> tuple[str, float]:
-    """Return the name and its value; BadFault names what is allowed."""
+    """Return the name and its value; raise BadFault if the value is not allowed."""
     switch = _switch(name)
     if not math.isfinite(value) or not 0 <= value <= switch.most:
         allowed = f"0 (off) to {switch.most:g} {switch.unit}"
@@ -176,7 +176,7 @@ def checked_value(name: str, value: float) -> tuple[str, float]:
 
 
 def checked_seed(text: str) -> int:
-    """Return the seed that was given as text; BadFault if it is no whole number."""
+    """Return the seed that was given as text; raise BadFault if it is no whole number."""
     if not (text.isascii() and text.isdecimal() and len(text) < 20) or int(text) > LARGEST_SEED:
         raise BadFault(f"the seed is '{text[:40]}'; allowed are whole numbers from 0 to {LARGEST_SEED}")
     return int(text)

@@ -1,7 +1,8 @@
-"""AWS's throttling: a bucket of tokens for each kind of call, and each service's own words when it is empty.
+"""Throttles calls as AWS does: a token bucket for each kind of call, and each service's own refusal.
 
 Rates: EC2 API guide, "Request throttling"; AWS Batch user guide, "Service quotas"; the services' quota pages.
-Where AWS names none, _OTHERS stands. A further rate is a row of RATES, further words are a row of _WORDS.
+Where AWS publishes no rate, _OTHERS applies. To add a rate: a row of RATES; a service's refusal: one of
+_WORDS.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class RequestRate:
     per_second: float
 
 
-# A row of a single operation is a bucket of its own; all other reads, and all other changes, share one each.
+# An operation with a row has its own bucket; a service's other reads share one bucket, its other changes
+# another.
 RATES: Mapping[tuple[str, str], RequestRate] = {
     ("batch", "SubmitJob"): RequestRate(burst=50, per_second=50),
     ("ec2", "read"): RequestRate(burst=100, per_second=20),
@@ -40,8 +42,8 @@ RATES: Mapping[tuple[str, str], RequestRate] = {
 }
 _OTHERS = RequestRate(burst=40, per_second=10)
 
-RATE_EXCEEDED = "RequestRate exceeded"
-# Of a service: code, status, message. The others answer as their generation does.
+RATE_EXCEEDED = "Rate exceeded"
+# The refusal of a service: code, status, message. Others answer as the services of their protocol do.
 _WORDS: Mapping[str, tuple[str, int, str]] = {
     "batch": ("TooManyRequestsException", 429, "Too Many Requests"),
     "ec2": ("RequestLimitExceeded", 503, "Request limit exceeded."),
@@ -57,7 +59,7 @@ _WORDS: Mapping[str, tuple[str, int, str]] = {
     "sns": ("Throttled", 429, RATE_EXCEEDED),
     "sqs": ("RequestThrottled", 400, RATE_EXCEEDED),
 }
-# The services of the oldest protocol have a code of their own, whatever they speak today.
+# Services that began with AWS's query protocol keep its error code, whatever protocol they use today.
 _QUERIED = frozenset({"autoscaling", "cloudformation", "cloudwatch", "elb", "elbv2", "iam", "rds", "sts"})
 _OF_QUERIES = ("Throttling", 400, RATE_EXCEEDED)
 _OF_THE_REST = ("ThrottlingException", 400, RATE_EXCEEDED)
@@ -65,21 +67,21 @@ CODES = frozenset(words[0] for words in (*_WORDS.values(), _OF_QUERIES, _OF_THE_
 
 
 def refusal(service: str) -> ApiError:
-    """Return what the service says to a call that it throttles."""
+    """Return the service's refusal of a call that it throttles."""
     code, status, message = _WORDS.get(service) or (_OF_QUERIES if service in _QUERIED else _OF_THE_REST)
     return ApiError(code, message, status=status)
 
 
 class Buckets:
-    """The buckets of all services; `now` is the clock by which they fill."""
+    """Holds the buckets of all services; they fill by the clock `now`."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._left: dict[tuple[str, str], tuple[float, float]] = {}  # bucket -> tokens, as of when
+        self._left: dict[tuple[str, str], tuple[float, float]] = {}  # bucket -> (tokens, at this time)
 
     def take(self, service: str, operation: str, fraction: float) -> bool:
-        """Take a token for this call, of buckets of 1/fraction of AWS's size; False if there is none."""
+        """Take a token for this call; return False if there is none. Buckets are 1/fraction of AWS's size."""
         bucket, rate = _bucket(service, operation)
         most, now = max(1.0, rate.burst / fraction), self._now()
         with self._lock:

@@ -1,4 +1,4 @@
-"""`slipway yard stand-in` and `slipway yard grant-quota`: what makes a fresh account ready at once."""
+"""`slipway yard stand-in`, `grant-quota`, `mail`, `denied` and `permissions`: the state of the account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.commands.asking import ask
 
 REGION = "us-east-1"
-# A copy of the list in services/ec2/stand_ins.py, which help must not load. A test compares them.
+# A copy of the list in services/ec2/empty_amis.py, so that help need not load it. A test compares them.
 IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 
 
@@ -19,9 +19,9 @@ IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 @click.argument("image", type=click.Choice(IMAGES))
 @click.option("--region", default=REGION, show_default=True, help="Region of the AMI and its parameters.")
 def stand_in(image: str, region: str) -> None:
-    """Register an AMI that nothing was baked into, in place of minutes of `slipway image bake`.
+    """Register an empty AMI, instead of waiting minutes for `slipway image bake`.
 
-    A cluster can then be deployed. Its hosts boot from this machine's own files: nothing of the AMI is tried.
+    A cluster can then be deployed. Its hosts boot from this machine's own files, so the AMI is not tested.
     """
     ami = ask("POST", "/stand-in", {"image": image, "region": region})
     say(f"{ami} stands in for {image} in {region}; nothing was baked into it")
@@ -32,10 +32,10 @@ def stand_in(image: str, region: str) -> None:
 @click.argument("vcpus", type=click.IntRange(0))
 @click.option("--region", help="Region of the quota  [default: all]")
 def grant_quota(code: str, vcpus: int, region: str | None) -> None:
-    """Set a quota of EC2 to VCPUS at once, as AWS does days after a request.
+    """Set an EC2 quota to VCPUS at once; AWS takes days to grant a request.
 
     CODE is Service Quotas' code. A new yard has the quotas of a fresh account: 5 vCPUs of standard
-    instances, and none of accelerated ones. SageMaker's quotas count instances; they go by their names, too.
+    instances, and none of accelerated ones. SageMaker's quotas count instances; their names work, too.
 
     \b
     slipway yard grant-quota L-1216C47A 256     # standard instances, such as c6i
@@ -63,8 +63,8 @@ MAIL = (
 def mail(confirm: str | None, as_json: bool) -> None:
     """List the mails that AWS would have sent, the oldest first.
 
-    An address gets nothing from a topic before it confirms its subscription. On AWS, that is a click in the
-    mail that asks for it.
+    An address gets nothing from a topic before it confirms its subscription. On AWS, its owner confirms with
+    a click in the first mail.
     """
     if confirm is not None:
         confirmed = ask("POST", "/confirm-mail", {"address": confirm})
@@ -77,7 +77,7 @@ def mail(confirm: str | None, as_json: bool) -> None:
     print_table("mails", MAIL, ask("GET", "/mail"), as_json=as_json)
 
 
-# `slipway yard denied` and `slipway yard permissions`: what roles were refused, and what they never used.
+# `slipway yard denied` and `slipway yard permissions`: what roles were refused, and which actions they used.
 DENIED = (
     Column(name="role"),
     Column(name="action"),
@@ -99,13 +99,13 @@ MAKE_IT_FIRST = "make the role in the running yard, then: slipway yard up --call
 
 
 def limit_caller(role: str) -> None:
-    """Judge the holder of the yard's own key by a role that is in the yard."""
+    """Limit calls that are signed with the yard's own key to the policies of a role in the yard."""
 
     try:
         arn = ask("POST", "/caller-role", "" if role == ADMINISTRATOR else role)
     except SlipwayError as error:
         raise SlipwayError(str(error), hint=MAKE_IT_FIRST) from None
-    say(f"your calls are judged by the policies of {arn}" if arn else "your calls are an administrator's")
+    say(f"your calls are judged by the policies of {arn}" if arn else "your calls may do everything")
 
 
 @click.command(short_help="List what was refused, with the statement that allows it.")

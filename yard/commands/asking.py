@@ -1,4 +1,4 @@
-"""Asks the running yard, for its commands; help and completion load none of what that takes."""
+"""Sends requests of `slipway yard` commands to the running yard; help and completion load none of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def ask(method: str, path: str, body: object = None) -> Any:
-    """Return the running yard's own answer, as JSON: `ask("GET", "/status")`."""
+    """Return the running yard's answer, decoded from JSON: `ask("GET", "/status")`."""
     from slipway.yard.endpoint import control
 
     return control(running_yard(), method, path, body)

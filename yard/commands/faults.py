@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slipway.yard.chaos.switches import ChosenFaults
 
 MOST_BODY_BYTES = 16 << 20
-# A copy of the list in gateway/faults.py, which help and completion must not load. A test compares them.
+# A copy of the list in gateway/faults.py, so that help and completion need not load it. A test compares them.
 FAULT_KINDS = ("throttle", "server-error", "drop-response", "insufficient-capacity", "respond")
 
 SWITCHES = (
@@ -46,7 +46,7 @@ def faults(context: click.Context, as_json: bool) -> None:
     """List, set and clear faults, to see how tools and jobs react.
 
     Without a command: list all faults by name with their values (0 is off), and the calls that are made to
-    fail. Every fault that strikes by chance draws from one seed, so a run can be repeated.
+    fail. All random faults draw from one seed, so a run can be repeated.
 
     \b
     slipway yard up --chaos 7
@@ -59,7 +59,7 @@ def faults(context: click.Context, as_json: bool) -> None:
 
 @faults.command(name="set", short_help="Switch faults on or off on the running yard.")
 @click.argument("words", metavar="NAME[=VALUE]...", nargs=-1, required=True)
-@click.option("--seed", metavar="SEED", help="Begin all draws anew, with this seed.")
+@click.option("--seed", metavar="SEED", help="Restart all random draws with this seed.")
 def set_faults(words: tuple[str, ...], seed: str | None) -> None:
     """Switch faults on or off on the running yard: NAME alone takes the usual value, NAME=0 is off."""
     from slipway.yard.chaos.switches import checked_seed, decode
@@ -122,7 +122,7 @@ def add(service: str, operation: str, kind: str, times: int, always: bool, body:
 
 
 def chosen(chaos: str | None, words: Iterable[str]) -> ChosenFaults | None:
-    """Return what `slipway yard up` is asked for; None if that is no fault."""
+    """Return the faults that `slipway yard up` was asked for; None if there are none."""
     from slipway.yard.chaos.switches import choose
 
     return _checked(lambda: choose(chaos, words))

@@ -57,7 +57,7 @@ def ssh(host: str, command: tuple[str, ...]) -> None:
 
 
 def warn_of_plain(target: Mapping[str, Any]) -> None:
-    """Warn before something runs where nothing keeps it apart."""
+    """Warn before a command runs on a host that is not isolated."""
     if target["tier"] == "plain":
         warn(f"{target['name']} is not isolated: this runs on your machine, as you, with your files")
 

@@ -1,4 +1,4 @@
-"""`slipway yard`: the AWS of this machine. A subcommand is a function here; its work is done in yard."""
+"""`slipway yard`: an AWS on this machine. A subcommand is a function here; package yard does its work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slipway.yard.commands import account, faults, hosts
 from slipway.yard.commands.asking import ask, running_yard
 
 FOLLOW_POLL_S = 0.3
-# A copy of the list in environment.py, which help and completion must not load. A test compares them.
+# A copy of the list in environment.py, so that help and completion need not load it. A test compares them.
 SHELLS = ("sh", "fish")
 
 STATUS = (
@@ -36,20 +36,21 @@ STATUS = (
     Column(name="memory_mib", title="memory", unit="MiB"),
 )
 STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name="status"))
-# What `status` lists by name, each with its title, before the types and after them.
+# The lists of names that `status` prints, with their titles: LISTS before the resource types, LIMITS after
+# them.
 LISTS = {
     "stand_ins": "stand-ins for what a real account gets by other means",
-    "not_judged": "what is allowed without a look at its policies, or not looked at",
+    "not_judged": "allowed without a look at policies, or parts of policies that are not looked at",
     "batch_jobs": "AWS Batch jobs (real processes on this machine)",
     "bakes": "AMI bakes (run on this machine)",
     "slurm": "AWS PCS clusters (a real Slurm)",
     "training_jobs": "SageMaker training jobs",
-    "undelivered": "messages that a policy kept from a topic",
+    "undelivered": "messages that a topic's policy refused",
     "hosts": "hosts (instances of Auto Scaling groups)",
 }
 TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="fidelity"))
 LIMITS = {
-    "less_than_aws": "answered, and less than on AWS",
+    "less_than_aws": "answered, but does less than on AWS",
     "refused": "calls refused because nothing would run",
 }
 
@@ -75,19 +76,19 @@ def yard_command() -> None:
 @click.option(
     "--chaos",
     metavar="SEED",
-    help="Switch all faults on, as this seed draws them: `slipway yard faults` lists them.",
+    help="Switch on all faults, drawn at random from this seed. `slipway yard faults` lists them.",
 )
 @click.option(
     "--fault",
     "fault_words",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="Switch on one fault; NAME=0 takes one out of --chaos. Repeatable.",
+    help="Switch on one fault; NAME=0 excludes one from --chaos. Repeatable.",
 )
 @click.option(
     "--caller-role",
     metavar="NAME",
-    help="Limit your own calls to the policies of this role (name or ARN); 'administrator' frees them again.",
+    help="Limit your own calls to the policies of this role (name or ARN); 'administrator' lifts the limit.",
 )
 def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...], caller_role: str | None) -> None:
     """Start the yard, unless it is already up.
@@ -136,8 +137,8 @@ def status(as_json: bool) -> None:
         return
     print_record(STATUS, found, as_json=False)
     print_table("stacks", STACKS, found["stacks"], as_json=False)
-    own = [*found["own_services"], *found["own_operations"]]
-    _print_named("service or operation that Slipway serves itself", own)
+    served = [*found["own_services"], *found["own_operations"]]
+    _print_named("service or operation that Slipway serves itself", served)
     for name, title in LISTS.items():
         _print_named(title, found[name])
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
@@ -183,8 +184,8 @@ def kill_node(name: str, node: int | None) -> None:
 
     NAME is a host's name, instance id or address, or a job's id or name; an unambiguous prefix will do.
     Processes there get no signal to react to. The Auto Scaling group of a host starts a replacement.
-    SageMaker starts a training job again as often as its retry strategy says. A job of Slurm is named by its
-    number or its name there.
+    SageMaker starts a training job again as often as its retry strategy says. NAME may also be the number or
+    the name of a Slurm job.
     """
     if node is None:
         try:
@@ -203,7 +204,7 @@ def kill_node(name: str, node: int | None) -> None:
 @click.argument("name")
 @click.option("--training-job", is_flag=True, help="NAME is a managed Spot training job of SageMaker.")
 def interrupt(name: str, training_job: bool) -> None:
-    """Let EC2 take the Spot instance of host NAME back: its notice comes now, its end two minutes later.
+    """Let EC2 reclaim the Spot instance of host NAME, after two minutes' notice.
 
     The notice is in the instance's metadata and goes to EventBridge. A job that trains there saves and
     ends, to be resumed elsewhere; the instance's Auto Scaling group starts a replacement. SageMaker
@@ -211,7 +212,7 @@ def interrupt(name: str, training_job: bool) -> None:
     """
     if training_job:
         ask("POST", "/interrupt-training", {"job": name})
-        say(f"took the Spot instances of training job {name} back")
+        say(f"reclaimed the Spot instances of training job {name}")
         return
     said = ask("POST", "/interrupt-host", {"host": name})
     say(f"gave notice of a Spot interruption: {said}")

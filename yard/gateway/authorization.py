@@ -1,4 +1,4 @@
-"""Judge a call by the role whose key signed it. The yard's own key may do everything, as an administrator."""
+"""Judges a call by the role whose key signed it. The yard's own key has an administrator's permissions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from slipway.yard.permissions.keys import Key, RoleSession
 Environ = dict[str, Any]
 
 S3 = "s3"
-ADMINISTRATOR = f"arn:aws:sts::{ACCOUNT}:user/moto"  # as STS here names the holder of the yard's own key
+ADMINISTRATOR = f"arn:aws:sts::{ACCOUNT}:user/moto"  # STS's name here for the holder of the yard's own key
 _ASSUMES = frozenset({"AssumeRole", "AssumeRoleWithWebIdentity", "AssumeRoleWithSAML"})
-_CALLER = "HTTP_" + CALLER_HEADER.upper().replace("-", "_")  # on the calls of the yard's own services
-_LARGEST_LIST = 1 << 21  # of 1,000 keys to delete
+_CALLER = "HTTP_" + CALLER_HEADER.upper().replace("-", "_")  # set on calls of the yard's own services
+_LARGEST_LIST = 1 << 21  # bytes; DeleteObjects takes up to 1,000 keys
 _XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
-_limits: dict[str, str] = {}  # "caller": the ARN of the role of whoever holds the yard's own key
+_limits: dict[str, str] = {}  # "caller" -> ARN of the role that limits the yard's own key
 
 
 def set_caller_role(name_or_arn: str) -> str:
-    """Judge the yard's own key by this role from now on; "" frees it again. Return the role's ARN."""
+    """Judge the yard's own key by this role from now on; "" lifts the limit. Return the role's ARN."""
     _limits.clear()
     if not name_or_arn:
         return ""
@@ -43,18 +43,18 @@ def set_caller_role(name_or_arn: str) -> str:
 
 
 def as_caller(environ: Environ, key: Key) -> Key:
-    """Give the yard's own key the session of the caller's role, where it has one."""
+    """Return the key; if a role limits the yard's own key, it gets that role's session."""
     arn = _limits.get("caller")
     if arn is None or key.access_key_id != ACCESS_KEY_ID or _CALLER in environ:
         return key
-    role = deployed.role(arn)  # a role that was deleted since may do nothing
+    role = deployed.role(arn)  # a role that has been deleted allows nothing
     return replace(key, session=RoleSession(role_arn=arn, role_id=role.id if role else "", name="caller"))
 
 
 def check(environ: Environ, call: Call, key: Key) -> None:
-    """Raise ApiError where the policies of the caller's role do not allow the call."""
+    """Raise ApiError if the policies of the caller's role do not allow the call."""
     if call.service == "sts" and call.operation in _ASSUMES:
-        # Refuse a role that is not there in the words of one that may not be assumed, as STS does.
+        # STS refuses an absent role with the same message as one that the caller may not assume.
         arn = str((call.parameters or {}).get("RoleArn", ""))
         role = deployed.role(arn)
         caller = key.session.arn if key.session else ADMINISTRATOR
@@ -69,12 +69,12 @@ def check(environ: Environ, call: Call, key: Key) -> None:
 
 
 def session_of_answer(call: Call, key: Key) -> RoleSession | None:
-    """Return whose session it is that STS gives out with its answer to this call."""
+    """Return the session whose credentials STS gives in its answer to this call."""
     if call.operation not in _ASSUMES:
         return key.session
     parameters = call.parameters or {}
     role = deployed.role(str(parameters.get("RoleArn", "")))
-    assert role, "check let it pass"
+    assert role, "check() refuses an absent role"
     return RoleSession(
         role_arn=role.arn, role_id=role.id, name=str(parameters.get("RoleSessionName", "session"))
     )
@@ -110,7 +110,7 @@ def _asked(environ: Environ, call: Call) -> AskedCall:
 
 
 def _place(environ: Environ) -> tuple[str, str]:
-    """Return bucket and key, of a path or of a host such as BUCKET.localhost."""
+    """Return bucket and key, from the path or from a host such as BUCKET.localhost."""
     path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", errors="replace").lstrip("/")
     bucket, dot, _ = environ["HTTP_HOST"].partition(".localhost")
     if dot:
@@ -120,7 +120,7 @@ def _place(environ: Environ) -> tuple[str, str]:
 
 
 def _keys_to_delete(environ: Environ) -> list[str]:
-    """The body is read here and handed on."""
+    """Return the keys in the body of DeleteObjects; the body can be read again afterwards."""
     length = environ.get("CONTENT_LENGTH")
     body = environ["wsgi.input"].read(int(length)) if length else environ["wsgi.input"].read(_LARGEST_LIST)
     environ["wsgi.input"] = io.BytesIO(body)

@@ -1,7 +1,7 @@
-"""What chaos does to a request on its way in and to its answer on its way out, by who sent it.
+"""Applies the yard's faults to requests and answers, depending on the caller.
 
-Services of the yard that call each other inside are spared. CloudFormation is not, but loses no answer: it
-sends its changes with tokens, as far as AWS has them, and waits out the rest.
+Services of the yard that call each other are spared. CloudFormation retries its calls, so it meets all faults
+but lost answers: not every call of AWS has a token that makes it safe to repeat.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from slipway.yard.gateway.protocols import Call, Reply
 
 _CALLER = f"HTTP_{CALLER_HEADER.upper().replace('-', '_')}"
 SERVER_ERROR = "InternalError"
-_SERVED = 300  # a status below it: the call was carried out
+_SERVED = 300  # a lower status: the call succeeded
 
 
 def enter(environ: dict[str, Any], call: Call) -> None:
-    """Raise the error that a fault answers this call with, if one does."""
+    """Raise the error of a fault if one strikes this call."""
     consistency.catch_up()
     if _caller(environ) == INSIDE:
         return
@@ -34,7 +34,7 @@ def enter(environ: dict[str, Any], call: Call) -> None:
 
 
 def leave(environ: dict[str, Any], call: Call, reply: Reply) -> bool:
-    """Remember what this call has made; return True if its answer never arrives."""
+    """Hide what this call has made, if that fault is on; return True if its answer gets lost."""
     if reply.status < _SERVED:
         consistency.note(call.service, call.operation, call.parameters or {}, reply.body)
     is_change = not call.operation.startswith(throttling.READS)
@@ -49,5 +49,5 @@ def reset() -> None:
 
 
 def _caller(environ: dict[str, Any]) -> str:
-    """Return which part of the yard has called; empty for everybody else."""
+    """Return the part of the yard that sent the call; empty for calls from outside."""
     return str(environ.get(_CALLER, ""))

@@ -1,6 +1,6 @@
-"""Scripted faults: make the yard fail a given call in a given way, so many times.
+"""Scripted faults: the yard fails a given call in a given way, a given number of times.
 
-A new kind is one line of Kind and one function of _SCRIPTS. The client's functions stand at the end.
+To add a kind: a line of FaultKind and a function in _SCRIPTS. Functions for clients are at the end.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ ANY = "*"
 class FaultKind(StrEnum):
     THROTTLE = "throttle"
     SERVER_ERROR = "server-error"
-    DROP_RESPONSE = "drop-response"  # carried out, and the connection closed without an answer
+    DROP_RESPONSE = "drop-response"  # carried out, but the connection is closed without an answer
     INSUFFICIENT_CAPACITY = "insufficient-capacity"
-    RESPOND = "respond"  # these results, in order, in place of the service's own
+    RESPOND = "respond"  # answers with these results, in order, instead of the service's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Describes one rule. It strikes `times` times, or until it is removed where that is None.
+    """Describes one rule. It strikes `times` times; None: until it is removed.
 
     `respond` gives each result once, and its last one `times` times.
     """
 
-    service: str  # as boto3 calls it
-    operation: str  # as AWS's API calls it, or "*"
+    service: str  # boto3's name
+    operation: str  # AWS's name, or "*"
     kind: FaultKind
     times: int | None = 1
-    body: Sequence[Mapping[str, Any]] = ()  # of `respond`: the results
+    body: Sequence[Mapping[str, Any]] = ()  # the results, for `respond`
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
@@ -52,13 +52,13 @@ class Fault:
 
     @property
     def answers(self) -> int | None:
-        """Return how many calls this rule is good for."""
+        """Return the number of calls that this rule strikes; None: no limit."""
         return None if self.times is None else self.times + max(len(self.body) - 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struck:
-    """A fault that strikes one call: the how-manieth of its rule."""
+    """A fault that strikes one call; `index` counts the calls that its rule struck before."""
 
     fault: Fault
     index: int
@@ -68,12 +68,12 @@ class Struck:
         return self.fault.kind
 
 
-_rules: list[list[Any]] = []  # of this server: [Fault, how often it struck]
+_rules: list[list[Any]] = []  # in this server: [Fault, number of calls struck]
 _lock = threading.Lock()
 
 
 def decode(rule: object) -> Fault:
-    """A rule as it came in, checked against AWS's names; ValueError says what is wrong with it."""
+    """Decode a rule and check it against AWS's names; raise ValueError if it is wrong."""
     from difflib import get_close_matches
 
     from botocore.exceptions import UnknownServiceError
@@ -113,7 +113,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def next_for(service: str, operation: str) -> Struck | None:
-    """The fault that strikes this call, counted; None for a call that goes through."""
+    """Return the fault that strikes this call, and count it; None if there is none."""
     with _lock:
         for rule in _rules:
             fault, times = rule
@@ -124,13 +124,13 @@ def next_for(service: str, operation: str) -> Struck | None:
 
 
 def is_refused_by_script() -> bool:
-    """Count a launch that a service of the yard asks EC2 for; True where a rule leaves EC2 no capacity."""
+    """Count a launch by a service of the yard; return True if a rule says that EC2 has no capacity."""
     struck = next_for("ec2", "RunInstances")
     return struck is not None and struck.kind is FaultKind.INSUFFICIENT_CAPACITY
 
 
 def scripted_result(struck: Struck | None, service: str) -> Mapping[str, Any] | None:
-    """Return the scripted answer, raise the fault's error, or return None to ask the service."""
+    """Return the scripted answer or raise the fault's error; None: the service answers."""
     return _SCRIPTS[struck.kind](struck, service) if struck else None
 
 
@@ -157,7 +157,7 @@ _SCRIPTS: Mapping[FaultKind, Callable[[Struck, str], Mapping[str, Any] | None]] 
     FaultKind.RESPOND: _respond,
     FaultKind.DROP_RESPONSE: lambda _struck, _service: (
         None
-    ),  # the front hangs up after the service has answered
+    ),  # pipeline.py closes the connection after the service has answered
 }
 
 

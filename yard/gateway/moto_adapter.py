@@ -1,6 +1,7 @@
-"""moto's services behind one function, made to say what they cannot do in the service's own protocol.
+"""Calls moto's services; for what moto lacks it answers an error in the service's own protocol.
 
-moto answers what it lacks with an HTML page and a 500, which SDKs repeat for a minute and then misread.
+moto itself answers with an HTML page and a 500, which SDKs retry for a minute and then misread. Patches of
+moto are here, too: default security groups, and caches that make calls and resets fast.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from slipway.yard.gateway.protocols import STREAMED, Call, Reply, respond
 
 log = logging.getLogger(__name__)
 
-# SDKs repeat a 500 and not a 501. A crash would only happen again, on top of what the first left half done.
+# SDKs retry a 500 but not a 501. A crash would only repeat, on top of what the first call left half done.
 STATUS_OF_A_CRASH = 501
 
 Headers = list[tuple[str, str]]
@@ -29,8 +30,8 @@ Headers = list[tuple[str, str]]
 def configure() -> None:
     """Set moto up before the first request: no containers, AWS's policies and default groups, no access logs.
 
-    S3 delivers access logs hours later; moto would at once, into a bucket that then could not be deleted.
-    Bucket policies are judged at the gate: moto reads no Condition, and would lock everybody out.
+    S3 delivers access logs hours later; moto would do so at once, into a bucket that then could not be
+    deleted. authorization.py judges bucket policies: moto ignores Conditions, and would deny everybody.
     """
     from moto.core.config import default_user_config
     from moto.iam.access_control import PermissionResult
@@ -53,7 +54,7 @@ def reset() -> None:
 
 
 def answer(environ: dict[str, Any], call: Call) -> Reply:
-    """moto's answer; what it lacks and what it trips over as one clean error."""
+    """Return moto's answer; for a missing feature or a crash, an error in the service's protocol."""
     try:
         if not _has_service(environ):
             return respond(call, not_emulated(call.service, call.operation))
@@ -61,7 +62,7 @@ def answer(environ: dict[str, Any], call: Call) -> Reply:
     except NotImplementedError as error:
         detail = "" if "action has not been implemented" in str(error) else str(error)
         return respond(call, not_emulated(call.service, call.operation, detail))
-    except ApiError as error:  # the body is not the one that was signed
+    except ApiError as error:  # the body does not match its signed hash
         return respond(call, error)
     except Exception as error:
         log.exception("%s:%s crashed", call.service, call.operation)
@@ -79,7 +80,7 @@ def crashed(call: Call, error: Exception) -> ApiError:
 
 
 def _page_as_error(call: Call, reply: Reply) -> ApiError | None:
-    """Pages for people and empty refusals: AWS sends neither."""
+    """Return an error in place of an HTML page or an empty refusal: AWS sends neither."""
     if call.service in STREAMED:
         return None
     is_page = (
@@ -108,7 +109,7 @@ def _run(environ: dict[str, Any]) -> Reply:
         exc_info: tuple[type[BaseException], BaseException, TracebackType] | None = None,
     ) -> Callable[[bytes], object]:
         started.append((status, headers))
-        return sys.stderr.buffer.write  # WSGI's old second way to send a body; Flask does not use it
+        return sys.stderr.buffer.write  # WSGI's legacy write(), which Flask does not use
 
     chunks: Iterable[bytes] = _application()(environ, start_response)
     body = b"".join(chunks)
@@ -123,11 +124,11 @@ def _application() -> Any:
     return DomainDispatcherApplication(create_backend_app)
 
 
-# The default security group of a VPC as AWS makes it: moto leaves out the rule that admits its members.
+# Default security groups: moto's lack the rule that admits traffic between members.
 
 
 def admit_own_members() -> None:
-    """Give every default group that moto makes from now on its self rule."""
+    """Add that rule to every default group that moto makes from now on."""
     from moto.ec2.models.security_groups import SecurityGroupBackend
 
     make = SecurityGroupBackend.create_security_group
@@ -146,17 +147,17 @@ def admit_own_members() -> None:
             )
         return group
 
-    if make.__name__ != make_and_admit.__name__:  # once, however often the yard is configured
+    if make.__name__ != make_and_admit.__name__:  # patch only once
         SecurityGroupBackend.create_security_group = make_and_admit
 
 
-# What moto works out anew at every call though it never changes here: it is worked out once.
-# Beside what a call does, these took most of its time: who the caller's account is (moto looks into all
-# partitions, and makes AWS's 1400 policies for each), which services there are, and what each of them can do.
+# Caches of what moto computes at every call although it never changes here. These took most of a call's time:
+# the caller's account (moto looks into all partitions, and makes AWS's 1400 policies for each), the list of
+# services, and the operations of each.
 
 
 def keep_lookups() -> None:
-    """Answer them from memory; the yard has one account, and moto's code does not change while it runs."""
+    """Patch moto to compute these once; the yard has only one account."""
     from moto import backends
     from moto.core import responses
     from moto.iam import models
@@ -167,17 +168,16 @@ def keep_lookups() -> None:
     models.get_account_id_from = lambda _access_key: ACCOUNT
 
 
-# What moto brings along of AWS's own, kept from one reset to the next: its policies and its machine images.
-# Of 1400 policies and 1300 images moto makes objects at every reset, for every region that was used, and
-# throws them away: 0.3 s in which the yard answers nobody. Here they are made once, and copied into what is
-# used next; images, for the first who asks for one.
+# AWS's own policies and AMIs, kept across resets. At every reset moto makes 1400 policies and 1300 images
+# again for every region that was used: 0.3 s in which the yard does not answer. Here they are made once and
+# copied into new backends; images only when a call reads them.
 
 
 def keep_snapshots() -> None:
-    """Keep the state of the services that were used; the others are not even imported."""
+    """Keep the policies and images of services that were used; moto has not imported the others."""
     from moto.core.base_backend import BaseBackend
 
-    BaseBackend.reset = lambda _: None  # who resets moto forgets all backends next: none need start again
+    BaseBackend.reset = lambda _: None  # reset() forgets all backends anyway
     if "moto.iam.models" in sys.modules:
         _keep_policies()
     if "moto.ec2.models" in sys.modules:
@@ -196,7 +196,7 @@ def _keep_policies() -> None:
         return policies
 
     IAMBackend._init_aws_policies = lambda self: [
-        _again(one) for one in read(self.account_id, self.region_name)
+        _again(policy) for policy in read(self.account_id, self.region_name)
     ]
 
 
@@ -212,23 +212,23 @@ def _keep_images() -> None:
             original(self)
             kept[place] = [_image_of(None, image) for image in self.amis.values()]
             return
-        images = lru_cache(maxsize=1)(lambda: [_image_of(self, each) for each in kept[place]])
+        images = lru_cache(maxsize=1)(lambda: [_image_of(self, image) for image in kept[place]])
         snapshot = attrgetter("ebs_snapshot")
-        self.amis = _FilledWhenRead(lambda: {each.id: each for each in images()})
-        self.snapshots = _FilledWhenRead(lambda: {each.id: each for each in map(snapshot, images())})
+        self.amis = _FilledWhenRead(lambda: {image.id: image for image in images()})
+        self.snapshots = _FilledWhenRead(lambda: {stored.id: stored for stored in map(snapshot, images())})
 
     AmiBackend._load_amis = load
 
 
 class _FilledWhenRead(UserDict[str, Any]):
-    """Few calls read it: what AWS brings is copied for the first, beside what was put in by then."""
+    """A dictionary that copies AWS's own items when it is first read, since few calls read it."""
 
     def __init__(self, brought: Callable[[], dict[str, Any]]) -> None:
         self._put: dict[str, Any] = {}
         self._brought = brought
 
     @cached_property
-    def data(self) -> dict[str, Any]:  # type: ignore[override]  # where UserDict reads all that it is asked
+    def data(self) -> dict[str, Any]:  # type: ignore[override]  # UserDict reads everything from here
         return self._brought() | self._put
 
     def __setitem__(self, key: str, item: Any) -> None:
@@ -255,7 +255,7 @@ def _image_of(backend: Any, image: Any) -> Any:
 
 
 def _again(one: Any, **changes: object) -> Any:
-    """Copy without moto's own __new__, which remembers every object that it ever made."""
+    """Return a copy, made without moto's own __new__, which keeps every object that it makes."""
     fresh = object.__new__(type(one))
     fresh.__dict__ = {**one.__dict__, **changes}
     return fresh

@@ -1,4 +1,4 @@
-"""What happens to an AWS request in the yard, in order. Every step either answers it or lets it through."""
+"""The steps that an AWS request goes through in the yard. Each either answers it or lets it pass."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from slipway.yard.permissions import keys
 log = logging.getLogger(__name__)
 Answerer = Callable[
     [Mapping[str, Any], str], Mapping[str, Any]
-]  # of an operation's parameters and the region
+]  # arguments: the operation's parameters, the region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
-    """Hold what the services bring to a request. They are above the gateway, so its caller names them."""
+    """The services' contributions. The gateway may not import services, so its caller passes this in."""
 
-    answerer_of: Callable[[str, str], Answerer | None]  # what serves an operation; None: moto does
-    prepare: Callable[[str, str], None]  # makes what a service is expected to show in a region
-    contracts: Mapping[str, Contract]  # what a service refuses beside its model
-    refuse: Callable[[Call], None]  # raises what AWS answers to a call that names what is not there
-    heard: Mapping[str, tuple[Callable[[Call, Reply], None], ...]]  # who hears of answered calls to a service
+    answerer_of: Callable[[str, str], Answerer | None]  # None: moto answers
+    prepare: Callable[[str, str], None]  # makes what a service has in a region before any call (seed data)
+    contracts: Mapping[str, Contract]  # by service: what it refuses although its model allows it
+    refuse: Callable[[Call], None]  # raises AWS's refusal of a call that names an absent resource
+    after_answer: Mapping[str, tuple[Callable[[Call, Reply], None], ...]]  # by service
 
 
 _regions_used: set[tuple[str, str]] = set()
 
 
 def regions_used(service: str) -> set[str]:
-    """The regions in which this service was called since the start."""
+    """Return the regions in which this service was called since the start."""
     return {region for used, region in _regions_used if used == service}
 
 
@@ -91,8 +91,8 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
     is_lost = struck is not None and struck.kind is faults.FaultKind.DROP_RESPONSE
     if is_chaotic:
         is_lost |= chaos_gate.leave(environ, call, reply)
-    for hear in services.heard.get(call.service, ()):
-        hear(call, reply)
+    for act in services.after_answer.get(call.service, ()):
+        act(call, reply)
     if is_lost:
         _hang_up(environ)
     return reply
@@ -116,7 +116,7 @@ def _serve(environ: dict[str, Any], call: Call, key: keys.Key, services: Gateway
 
 
 def _refuse_unknown_region(call: Call) -> None:
-    """AWS has no endpoint there, and its others refuse such a scope in these words."""
+    """Raise ApiError, as an endpoint of another region would: AWS has none in this region."""
     if call.region not in REGIONS:
         raise ApiError(
             "InvalidSignatureException",
@@ -126,7 +126,7 @@ def _refuse_unknown_region(call: Call) -> None:
 
 
 def _hang_up(environ: dict[str, Any]) -> None:
-    """The request was carried out; its caller never learns."""
+    """Close the connection without an answer, although the request was carried out."""
     connection: socket.socket = environ["werkzeug.socket"]
     connection.shutdown(socket.SHUT_RDWR)
     raise ConnectionResetError("a fault dropped this response")

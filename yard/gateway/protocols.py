@@ -1,7 +1,7 @@
-"""AWS's wire protocols, from botocore's models: a request becomes a Call, a result or an ApiError a Reply.
+"""AWS's wire protocols: turns a request into a Call, and a result or an ApiError into a Reply.
 
-A service that signs under another name than its own needs a line in SIGNED_AS. moto's parsers and serialisers
-do the work; they are no public API of its, which is why its version is exact in pyproject.toml.
+A service whose signing name differs from its own name needs a line in SIGNED_AS. moto's parsers and
+serialisers do the work; they are not public API, so pyproject.toml pins moto's exact version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slipway.yard.gateway.signatures import Signature
 
 Environ = dict[str, Any]
 
-# Signing name -> botocore's names of the services that sign with it, in the order in which they are tried.
+# Signing name -> botocore's names of the services that sign with it, in the order to try them.
 SIGNED_AS: Mapping[str, tuple[str, ...]] = {
     "apigateway": ("apigateway", "apigatewayv2"),
     "cloudcontrolapi": ("cloudcontrol",),
@@ -37,7 +37,7 @@ SIGNED_AS: Mapping[str, tuple[str, ...]] = {
     "elasticmapreduce": ("emr",),
     "es": ("opensearch", "es"),
     "monitoring": ("cloudwatch",),
-    "s3": ("s3control", "s3"),  # s3control's paths begin with its version; anything is a key to s3
+    "s3": ("s3control", "s3"),  # s3 accepts any path, so s3control's are tried first
     "sagemaker": ("sagemaker", "sagemaker-runtime", "sagemaker-metrics", "sagemaker-featurestore-runtime"),
     "servicequotas": ("service-quotas",),
     "ses": ("sesv2", "ses"),
@@ -45,7 +45,7 @@ SIGNED_AS: Mapping[str, tuple[str, ...]] = {
     "states": ("stepfunctions",),
     "tagging": ("resourcegroupstaggingapi",),
 }
-# Their bodies are objects, not parameters; reading them here would hold every upload in memory twice.
+# The bodies of these are objects, not parameters; reading them here would hold uploads in memory twice.
 STREAMED = frozenset({"s3", "s3control"})
 
 _Routed = tuple[str, str, Any, Mapping[str, Any] | None]  # service, protocol, model, parameters
@@ -60,7 +60,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `operation` is "" where the service has none such, `parameters` None where unreadable."""
+    """One request. An unknown `operation` is ""; `parameters` is None if they cannot be read."""
 
     service: str
     region: str
@@ -69,7 +69,7 @@ class Call:
     parameters: Mapping[str, Any] | None
     body: bytes
     protocol: str
-    model: Any  # botocore's model of the operation; of any of the service's when it has none such
+    model: Any  # botocore's model of the operation; if it is unknown, of any of the service's
     request_id: str
 
 
@@ -97,13 +97,13 @@ def parse(environ: Environ) -> Call:
 
 
 def operation_of(service: str, environ: Environ) -> str:
-    """Return the operation that this method, path and query are; "" where the service has none such."""
+    """Return the operation for this method, path and query; "" if the service has none."""
     routed = _route(service, environ, b"")
     return str(routed[2].name) if routed else ""
 
 
 def respond(call: Call, result: Mapping[str, Any] | ApiError) -> Reply:
-    """The result, or the error, in the protocol in which the call was made."""
+    """Return the result or the error in the protocol of the call."""
     serializer = get_serializer_class(call.service, call.protocol)(
         call.model, SerializationContext(call.request_id)
     )
@@ -122,7 +122,7 @@ def respond(call: Call, result: Mapping[str, Any] | ApiError) -> Reply:
 
 
 def _status_in(model: Any, result: Mapping[str, Any] | ApiError) -> int:
-    """Return the status that the result names in a member of its own, as Lambda's Invoke does; or 0."""
+    """Return the status that a member of the result holds, as for Lambda's Invoke; 0 if there is none."""
     if isinstance(result, ApiError) or model.output_shape is None:
         return 0
     members = model.output_shape.members.items()
@@ -139,7 +139,7 @@ def respond_unparsed(error: ApiError) -> Reply:
 
 def _buffered(environ: Environ) -> bytes:
     length = environ.get("CONTENT_LENGTH")
-    if environ.get("wsgi.input_terminated"):  # chunked: there is an end, and no length
+    if environ.get("wsgi.input_terminated"):  # chunked: the stream has an end but no length
         body = bytes(environ["wsgi.input"].read())
     else:
         body = bytes(environ["wsgi.input"].read(int(length or 0)))
@@ -158,7 +158,7 @@ def _is_known(service: str) -> bool:
 
 
 def _route(service: str, environ: Environ, body: bytes) -> _Routed | None:
-    # One of its own for every reader: a form is read once, and moto wants to read it after us.
+    # A stream of its own: a form can be read only once, and moto reads it later.
     request = Request({**environ, "wsgi.input": io.BytesIO(body)})
     try:
         protocol = determine_request_protocol(get_service_model(service), request.content_type)
@@ -170,7 +170,7 @@ def _route(service: str, environ: Environ, body: bytes) -> _Routed | None:
 
 
 def _unrouted(service: str) -> _Routed:
-    """Any operation's model will do to serialise an error."""
+    """Return any operation of the service: its model will do to serialise an error."""
     service_model = get_service_model(service)
     protocol = str(service_model.protocol)
     model = service_model.operation_model(service_model.operation_names[0])
@@ -192,6 +192,6 @@ def _parameters(
         parsed: Mapping[str, Any] | None = PROTOCOL_PARSERS[protocol](model).parse(raw)
     except Exception:  # noqa: BLE001 - what the parser raises has no common type
         return None
-    if parsed is None:  # of a body that is JSON's null
+    if parsed is None:  # the body is JSON's null
         return None
     return {name: value for name, value in parsed.items() if value is not None}

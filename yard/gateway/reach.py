@@ -1,7 +1,7 @@
-"""Which services a host or a job reaches from its subnet: those with a VPC endpoint, or all by a route out.
+"""Decides which services a host or a job can reach from its subnet, and refuses requests from web pages.
 
-What it does not reach answers nothing, as on AWS. A VPC with neither endpoints nor a route out is let
-through: nobody has said what its network is.
+A subnet reaches services that have a VPC endpoint, or all if it has a route out. Others do not answer, as on
+AWS. A VPC with neither endpoints nor a route out reaches all: its network was not modelled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANYWHERE = "0.0.0.0/0"
 
 
 def refusal(subnet_id: str, service: str, region: str) -> str:
-    """Say why a call from this subnet does not arrive; "" where it does."""
+    """Return why a call from this subnet does not arrive; "" if it does."""
     ec2 = _backend_of(subnet_id)
     if ec2 is None:
         return ""
@@ -33,13 +33,13 @@ def refusal(subnet_id: str, service: str, region: str) -> str:
         for endpoint in endpoints
         if endpoint.service_name.partition(f".{ec2.region_name}.")[2] in names
     ]
-    if ec2.region_name == region and any(_serves(each, subnet_id, table) for each in found):
+    if ec2.region_name == region and any(_serves(endpoint, subnet_id, table) for endpoint in found):
         return ""
     return f"{service} in {region} cannot be reached from {subnet_id}: {subnet.vpc_id} has no endpoint for it"
 
 
 def _backend_of(subnet_id: str) -> Any:
-    """Return the region's backend that has the subnet; subnets' ids are unique."""
+    """Return the region's backend that has the subnet, whose id is unique in all regions."""
     from moto.ec2.models import ec2_backends
 
     for backend in list(ec2_backends[ACCOUNT].values()):
@@ -50,11 +50,11 @@ def _backend_of(subnet_id: str) -> Any:
 
 def _route_table(ec2: Any, subnet: Any) -> Any:
     """Return the table that the subnet is associated with, or its VPC's main one."""
-    tables = [each for each in ec2.route_tables.values() if each.vpc_id == subnet.vpc_id]
+    tables = [table for table in ec2.route_tables.values() if table.vpc_id == subnet.vpc_id]
     for table in tables:
         if any(association.get("SubnetId") == subnet.id for association in table.associations):
             return table
-    return next((each for each in tables if each.main_association_id), None)
+    return next((table for table in tables if table.main_association_id), None)
 
 
 def _leads_out(table: Any) -> bool:
@@ -64,39 +64,39 @@ def _leads_out(table: Any) -> bool:
 
 @cache
 def _names(service: str) -> frozenset[str]:
-    """Return what the endpoint of a service may be called: api.ecr of the API is ecr.api here."""
-    from moto.core.utils import get_service_model  # read once: a session of botocore's own reads it again
+    """Return the names that an endpoint of the service may have, such as ecr.api for api.ecr."""
+    from moto.core.utils import get_service_model  # cached, unlike a session of botocore
 
     prefix = str(get_service_model(service).endpoint_prefix)
     return frozenset({prefix, ".".join(reversed(prefix.split(".")))})
 
 
 def _serves(endpoint: Any, subnet_id: str, table: Any) -> bool:
-    """Return True if the endpoint is in the subnet's own network, or in its route table."""
-    if (endpoint.vpc_endpoint_type or "Gateway") == "Gateway":  # AWS takes one without a type for that
+    """Return True if the endpoint has an interface in the VPC, or is in the subnet's route table."""
+    if (endpoint.vpc_endpoint_type or "Gateway") == "Gateway":  # AWS's default type
         return table is not None and table.id in (endpoint.route_table_ids or ())
-    return bool(endpoint.subnet_ids)  # any subnet of the VPC: its private names hold in all of them
+    return bool(endpoint.subnet_ids)  # in any subnet: private DNS names apply to the whole VPC
 
 
-# Refuse what a web page could send: the yard listens where every browser of this machine can reach it. A page
-# may send forms to any address, and its owner's name may lead to 127.0.0.1 (DNS rebinding). Both show in
-# headers that a page cannot choose.
+# Refuses requests that a web page sends: browsers on this machine can reach the yard. A page may send forms
+# to any address, and its own domain may resolve to 127.0.0.1 (DNS rebinding). Both are visible in headers
+# that a page cannot set.
 LOOPBACK_NAMES = frozenset({HOST, "localhost", "::1"})
 BUCKET_HOSTS = ".localhost"  # bucket.localhost: browsers never ask a DNS for such names (RFC 6761)
-OWN_PAGES = frozenset({"same-origin", "none"})  # "none": somebody typed the address
+OWN_PAGES = frozenset({"same-origin", "none"})  # "none": the user typed the address
 
 
 def check(environ: dict[str, Any]) -> None:
     """Raise ApiError unless the request is addressed to this machine and no other site's page sent it."""
     host = environ.get("HTTP_HOST", "")
     if not _is_loopback(host):
-        raise _refusal(f"it is not called '{host}'; call it by its address, http://{HOST}")
+        raise _refusal(f"its host is '{host}'; use the yard's address, http://{HOST}")
     origin = environ.get("HTTP_ORIGIN")
     if origin is not None and origin != f"http://{host}":
-        raise _refusal(f"it takes no orders from a web page, and this one is of '{origin}'")
+        raise _refusal(f"a web page of '{origin}' sent it; the yard takes no requests from web pages")
     site = environ.get("HTTP_SEC_FETCH_SITE", "none")
     if site not in OWN_PAGES:
-        raise _refusal(f"it takes no orders from a web page, and this one is '{site}'")
+        raise _refusal(f"a web page sent it ({site}); the yard takes no requests from web pages")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,8 +1,8 @@
-"""Who asks, and whether it is true: reads a request's AWS signature, and compares it with the one of the key.
+"""Reads a request's AWS signature, and compares it with the signature that the key would make.
 
-botocore signs the same request again with the secret that the yard knows. Every service takes Signature
-Version 4 in the header. S3 alone takes one in the query (presigned URLs), also Version 2, boto3's default.
-A further way to sign is a branch of read, and a line of _EXPECTED.
+botocore signs the same request again with the secret that the yard knows. Every service accepts Signature
+Version 4 in the header. Only S3 accepts one in the query (presigned URLs), also Version 2, boto3's default.
+To add a way to sign: a branch of read, and a line of _EXPECTED.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGEST_SKEW_S = 15 * 60
 LONGEST_PRESIGNED_S = 7 * 24 * 60 * 60
 S3 = "s3"
 UNSIGNED = "UNSIGNED-PAYLOAD"
-# S3's words for "the body is not part of the signature". The signatures of single chunks are not checked.
+# S3's values for "the body is not part of the signature". The signatures of single chunks are not checked.
 UNHASHED = frozenset(
     {
         UNSIGNED,
@@ -54,7 +54,7 @@ Environ = dict[str, Any]
 
 
 def read(environ: Environ) -> Signature:
-    """Raise ApiError where the request has no signature that the yard could check."""
+    """Return the signature; raise ApiError if there is none that the yard could check."""
     if header := environ.get("HTTP_AUTHORIZATION"):
         return _of_header(environ, header)
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
@@ -73,13 +73,13 @@ def read(environ: Environ) -> Signature:
             made_at=ends,
             token=query.get("x-amz-security-token", ""),
         )
-    raise _unsigned("this one has none")
+    raise _unsigned("this one has no signature")
 
 
 def check(environ: Environ, signature: Signature, key: Key, body: bytes) -> None:
-    """Raise ApiError unless the key made this signature for this request, lately.
+    """Raise ApiError unless the key made this signature for this request recently.
 
-    The bodies of S3 are objects: they are checked while they are read, and `body` is not looked at.
+    S3's bodies are objects: they are checked while they are read, and `body` is ignored.
     """
     _check_token(signature, key)
     _check_time(signature)
@@ -105,7 +105,7 @@ def check(environ: Environ, signature: Signature, key: Key, body: bytes) -> None
 def _of_header(environ: Environ, header: str) -> Signature:
     found = _HEADER.fullmatch(header)
     if not found:
-        raise _unsigned("this one's is of another kind than Signature Version 4, or incomplete")
+        raise _unsigned("this one's signature is not Signature Version 4, or is incomplete")
     return Signature(
         way=Way.HEADER,
         access_key_id=found[1],
@@ -122,7 +122,7 @@ def _of_header(environ: Environ, header: str) -> Signature:
 def _of_query(query: Mapping[str, str]) -> Signature:
     found = _CREDENTIAL.fullmatch(query["X-Amz-Credential"])
     if not found or found[4].lower() != S3:
-        raise _unsigned("only S3's may be in the query")
+        raise _unsigned("only S3 accepts a signature in the query")
     lasts = query.get("X-Amz-Expires", "")
     if not _SECONDS.fullmatch(lasts) or int(lasts) > LONGEST_PRESIGNED_S:
         raise ApiError(
@@ -145,7 +145,7 @@ def _of_query(query: Mapping[str, str]) -> Signature:
 def _from_http(date: str) -> str:
     try:
         return parsedate_to_datetime(date).astimezone(UTC).strftime(_TIME)
-    except (ValueError, OverflowError):  # no date, or of a year that there is not
+    except (ValueError, OverflowError):  # not a date, or an impossible year
         return ""
 
 
@@ -166,7 +166,7 @@ def _check_time(signature: Signature) -> None:
     try:
         made_at = datetime.strptime(signature.made_at, _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        raise _unsigned("this one does not say when it was made") from None
+        raise _unsigned("this one's date is missing or not readable") from None
     if signature.day != signature.made_at[:8]:
         raise ApiError("SignatureDoesNotMatch", "the credential is of another day than the date", status=403)
     if signature.lasts_s is not None and made_at + signature.lasts_s < now:
@@ -184,7 +184,7 @@ def _declared_to_s3(signature: Signature, declared: str) -> str:
         return declared
     raise ApiError(
         "InvalidArgument",
-        f"x-amz-content-sha256 is '{declared}', and not the body's SHA-256 nor one of "
+        f"x-amz-content-sha256 is '{declared}', but must be the body's SHA-256 or one of "
         f"{', '.join(sorted(UNHASHED))}",
     )
 
@@ -192,13 +192,13 @@ def _declared_to_s3(signature: Signature, declared: str) -> str:
 def _unsigned(why: str) -> ApiError:
     return ApiError(
         "MissingAuthenticationToken",
-        f"the yard answers requests that are signed as AWS's are (Signature Version 4), and {why}",
+        f"the yard answers only signed requests (AWS Signature Version 4), and {why}",
         status=403,
     )
 
 
 def _mismatch(key: Key) -> ApiError:
-    hint = "" if key.token else '; a new yard has a new one: run eval "$(slipway yard env)" again'
+    hint = "" if key.token else '; each yard has its own: run eval "$(slipway yard env)" again'
     return ApiError(
         "SignatureDoesNotMatch",
         "the signature does not match the request: it was made with another secret access key, "
@@ -207,17 +207,17 @@ def _mismatch(key: Key) -> ApiError:
     )
 
 
-# Check a body against its hash while it is read, so that no upload is held in memory twice.
+# Checks a body against its hash while it is read, so that no upload is held in memory twice.
 
 
 def checked(environ: dict[str, Any], sha256: str) -> IO[bytes]:
-    """The request's body. Whoever reads it to its end meets an ApiError there unless it has this hash."""
-    has_end = bool(environ.get("wsgi.input_terminated"))  # chunked: there is an end, and no length
+    """Return the request's body; reading it to its end raises ApiError unless it has this hash."""
+    has_end = bool(environ.get("wsgi.input_terminated"))  # chunked: the stream has an end but no length
     length = None if has_end else int(environ.get("CONTENT_LENGTH") or 0)
     stream = _Checked(environ["wsgi.input"], sha256, length)
     if length == 0:
         stream.judge()
-    return stream  # type: ignore[return-value]  # a raw stream has all that WSGI asks of one
+    return stream  # type: ignore[return-value]  # a raw stream has all that WSGI needs
 
 
 class _Checked(io.RawIOBase):
@@ -245,8 +245,8 @@ class _Checked(io.RawIOBase):
             )
 
 
-# The signature that a request should have: botocore's own signers, given the request as it arrived.
-_PLAIN_HEADERS = frozenset({"content-type", "content-length"})  # which WSGI names without HTTP_
+# Computes the signature that a request should have: botocore's own signers sign the request as it arrived.
+_PLAIN_HEADERS = frozenset({"content-type", "content-length"})  # WSGI's variables for these have no HTTP_
 _AMZ = "HTTP_X_AMZ_"
 _OLD_HEADERS = frozenset({"content-md5", "content-type"})
 
@@ -259,7 +259,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A signature as the request states it; nothing of it is known to be true."""
+    """A signature as the request states it, not checked yet."""
 
     way: Way
     access_key_id: str
@@ -268,18 +268,18 @@ class Signature:
     service: str  # the signing name
     signed_headers: tuple[str, ...]
     value: str = field(repr=False)
-    made_at: str  # version 2 says when it ends instead, in seconds of the epoch
+    made_at: str  # for version 2: when it ends, in seconds since the epoch
     token: str = field(repr=False)
-    lasts_s: int | None = None  # of a presigned URL
+    lasts_s: int | None = None  # only for a presigned URL
 
 
 def expected(environ: Environ, signature: Signature, key: Key, payload: str) -> str:
-    """The signature of this request by this key; `payload` is the hash of the body, or S3's word for none."""
+    """Return this key's signature of this request; `payload` is the body's hash, or S3's value for none."""
     return _EXPECTED[signature.way](environ, signature, key, payload)
 
 
 def unsigned_headers(environ: Environ, signature: Signature) -> list[str]:
-    """The names of headers that AWS wants signed and that are not. Version 2 signs them all."""
+    """Return the headers that AWS requires to be signed but are not. Version 2 signs them all."""
     if signature.way is Way.OLD_QUERY:
         return []
     signed = {_variable(name) for name in signature.signed_headers}
@@ -288,7 +288,7 @@ def unsigned_headers(environ: Environ, signature: Signature) -> list[str]:
 
 
 class _SigV4(SigV4Auth):  # type: ignore[misc]  # botocore has no types
-    """Signs the headers that it is given, as AWS does; botocore leaves some of them out."""
+    """Signs exactly the given headers; botocore would leave some of them out."""
 
     def headers_to_sign(self, request: AWSRequest) -> HTTPHeaders:
         return request.headers
@@ -341,17 +341,17 @@ _EXPECTED: Mapping[Way, Callable[[Environ, Signature, Key, str], str]] = {
 
 
 def _url(environ: Environ) -> str:
-    """Return the URL as it was sent: WSGI's own path is decoded already."""
+    """Return the URL as it was sent; WSGI's own path is already decoded."""
     return f"http://{environ['HTTP_HOST']}{_target(environ)}"
 
 
 def _target(environ: Environ) -> str:
     raw = _text(environ["RAW_URI"])
-    return raw if raw.startswith("/") else "/" + raw.split("/", 3)[-1]  # the form that proxies are sent
+    return raw if raw.startswith("/") else "/" + raw.split("/", 3)[-1]  # an absolute URL, as sent to proxies
 
 
 def _parameters(environ: Environ) -> list[tuple[str, str]]:
-    """Decoded, for a client may send what it signs in another spelling (+ for %20)."""
+    """Return the decoded parameters: a client may send another spelling than it signs (+ for %20)."""
     pairs = parse_qsl(urlsplit(_url(environ)).query, keep_blank_values=True)
     return [(name, value) for name, value in pairs if name != "X-Amz-Signature"]
 
@@ -369,5 +369,5 @@ def _old_headers(environ: Environ) -> dict[str, str]:
 
 
 def _text(raw: str) -> str:
-    """WSGI's strings are bytes in disguise."""
+    """Decode one of WSGI's strings, which hold bytes as latin-1."""
     return raw.encode("latin-1").decode("utf-8", errors="replace")

@@ -1,6 +1,7 @@
-"""Refuse what AWS would refuse: moto takes nearly anything, botocore's models say what each member may be.
+"""Refuses parameters that AWS would refuse: moto accepts nearly anything, so botocore's models decide.
 
-A service that says "invalid" in its own words has a line in CODES; what its model leaves out it says itself.
+A service with its own error code for invalid parameters has a line in CODES. Its contract checks the rules
+that are missing in its model.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _PROTOCOL_PARAMETERS = frozenset({"Action", "Version"})
 
 
 def check(call: Call, contracts: Mapping[str, Contract]) -> None:
-    """Raise ApiError for what the service's model or its contract does not allow, all of it at once."""
+    """Raise one ApiError that lists everything that the service's model or its contract does not allow."""
     if call.service in STREAMED:
         return
     found = [*_problems_of_form(call)]
@@ -57,7 +58,7 @@ def _nothing(_call: Call) -> Iterator[str]:
     yield from ()
 
 
-# Whether what came over the wire has the model's members and types; the parser drops what it does not know.
+# Checks the raw request for unknown members and wrong types, since the parser drops what it does not know.
 
 
 def _problems_of_form(call: Call) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _unknown_form_keys(call: Call) -> Iterator[str]:
-    """Write the parsed parameters as botocore would: what is then missing was understood by nobody."""
+    """Yield the keys that the parser did not understand: botocore, writing its result, leaves them out."""
     from botocore.serialize import create_serializer
 
     if call.parameters is None:
@@ -88,7 +89,7 @@ def _unknown_form_keys(call: Call) -> Iterator[str]:
     serializer = create_serializer(call.protocol, include_validation=False)
     understood = serializer.serialize_to_request(dict(call.parameters), call.model)["body"]
     for key, value in parse_qsl(call.body.decode(errors="replace"), keep_blank_values=True):
-        # An empty value may stand for an empty list or structure, which the parser has no way to see.
+        # An empty value may be an empty list or structure, which the parser cannot see.
         if value and key not in understood and key not in _PROTOCOL_PARAMETERS:
             yield f"Unknown parameter '{key}' for {call.operation}"
 
@@ -110,7 +111,7 @@ def _raw_problems(shape: Any, value: Any, path: str) -> Iterator[str]:
     if value is None or getattr(shape, "is_document_type", False):
         return
     if not _is_of_type(value, shape.type_name):
-        yield f"{at(value, path)} is of the wrong type; a {shape.type_name} is wanted"
+        yield f"{at(value, path)} is of the wrong type; it must be a {shape.type_name}"
         return
     for member, item, where in _raw_members(shape, value, path):
         if member is None:
@@ -127,7 +128,7 @@ def _is_of_type(value: Any, type_name: str) -> bool:
 
 
 def _raw_members(shape: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """The parts of a value with their shapes; no shape for one that the model does not name."""
+    """Yield each part of a value with its shape and path; an unknown member has no shape."""
     if shape.type_name == "structure":
         named = {member.serialization.get("name", name): member for name, member in shape.members.items()}
         yield from ((named.get(name), item, join(path, name)) for name, item in value.items())
@@ -137,13 +138,13 @@ def _raw_members(shape: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, 
         yield from ((shape.value, item, join(path, name)) for name, item in value.items())
 
 
-# The constraints of botocore's models: required, enum, pattern, length and range.
+# Checks the constraints of botocore's models: required, enum, pattern, length and range.
 # To check another type of shape: one function and its line in _CHECKS.
 SHOWN_CHARACTERS = 200
 
 
 def problems(shape: Any, value: Any, path: str = "") -> Iterator[str]:
-    """Everything that is wrong with a value, in AWS's own words."""
+    """Yield everything that is wrong with a value, in AWS's own words."""
     if value is None or getattr(shape, "is_document_type", False):
         return
     yield from _CHECKS.get(shape.type_name, _nothing_wrong)(shape, value, path)
@@ -219,7 +220,7 @@ _CHECKS: Mapping[str, Callable[[Any, Any, str], Iterator[str]]] = {
 
 
 def _refused(value: Any, path: str, constraint: str) -> str:
-    """Say in AWS's own words why the value is refused."""
+    """Return AWS's message for a value that is refused."""
     return f"{at(value, path)} failed to satisfy constraint: {constraint}"
 
 
@@ -233,7 +234,7 @@ def join(path: str, name: str) -> str:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Match as AWS does: the whole value, unless the pattern has anchors of its own."""
+    """Match as AWS does: the whole value, unless the pattern has anchors."""
     compiled = _compiled(pattern)
     if compiled is None:
         return True
@@ -243,10 +244,10 @@ def matches(pattern: str, value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> Any:
-    """Java's regular expressions, as near as the regex module has them; None for one that it cannot read."""
+    """Compile Java's regular expression as closely as the regex module can; None if it cannot."""
     import regex
 
-    # Java writes a character beyond 16 bits as two escapes; to Python they are two that never occur.
+    # Java writes a character beyond 16 bits as two escapes, which Python would read as two characters.
     one_escape = regex.sub(
         r"\\u(D[89AB][0-9A-F]{2})\\u(D[C-F][0-9A-F]{2})",
         lambda pair: f"\\U{_code_point(pair[1], pair[2]):08x}",

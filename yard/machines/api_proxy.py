@@ -1,4 +1,4 @@
-"""The yard's API inside a node's network: connections that come in there are carried on to the yard."""
+"""Forwards connections from inside a node's network to the yard's API."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import suppress
 CHUNK_BYTES = 1 << 16
 
 
-_subnets: dict[int, str] = {}  # this side's port of a connection -> the subnet that it came from
+_subnets: dict[int, str] = {}  # local port of a forwarded connection -> subnet of the node
 
 
 def serve(listener: socket.socket, port: int, subnet: str = "") -> None:
-    """`listener` belongs to the node's network, where only that node reaches it. Ends when it is closed."""
+    """Forward connections until `listener` is closed; it is in the network of the node, the only client."""
     threading.Thread(target=_accept, args=(listener, port, subnet), daemon=True).start()
 
 
 def subnet_of(port: int) -> str:
-    """Return the subnet of the node that a connection came from; "" for one of this machine."""
+    """Return the subnet of the node that a connection came from; "" for a program of this machine."""
     return _subnets.get(port, "")
 
 
@@ -39,10 +39,10 @@ def _accept(listener: socket.socket, port: int, subnet: str) -> None:
         except OSError:
             inside.close()
             continue
-        own = outside.getsockname()[1]
-        _subnets[own] = subnet
+        local_port = outside.getsockname()[1]
+        _subnets[local_port] = subnet
         threading.Thread(target=_carry, args=(inside, outside), daemon=True).start()
-        threading.Thread(target=_carry_back, args=(outside, inside, own), daemon=True).start()
+        threading.Thread(target=_carry_back, args=(outside, inside, local_port), daemon=True).start()
 
 
 def _carry_back(source: socket.socket, target: socket.socket, port: int) -> None:

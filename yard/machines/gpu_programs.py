@@ -1,7 +1,7 @@
-"""Programs that answer as nvidia-smi and dcgmi do on a node with NVIDIA GPUs, which no machine of a yard has.
+"""Stand-ins for nvidia-smi and dcgmi, which answer as on a node with NVIDIA GPUs; the yard has no GPUs.
 
-A fault is a row of FAULTS: what it changes in the answers of a node that is well. The forms of the answers
-were recorded by others on other machines, and fields that nobody here reads are left out:
+To add a fault: a row of FAULTS, with what it changes in the answers of a healthy node. The forms of the
+answers were recorded on other people's machines; fields that Slipway does not read are left out:
 
 - `nvidia-smi -q -x`: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a100-sxm4-v12.xml (driver 535)
   and pro-6000-maxq-blackwell-v13.xml (driver 590)
@@ -9,8 +9,8 @@ were recorded by others on other machines, and fields that nobody here reads are
   a p4de.24xlarge)
 - `dcgmi diag -r 1 -j`: DCGM 4.2.3 on a GB10, in the test of a public parser
 
-A well H200 with driver 580.159.04 answered `nvidia-smi -q -x` with all of these fields. How a GPU that is ill
-changes them is by NVIDIA's manual of nvidia-smi and DCGM's list of errors: it was seen on no machine.
+A healthy H200 with driver 580.159.04 answered `nvidia-smi -q -x` with all of these fields. How a fault
+changes them follows NVIDIA's manual of nvidia-smi and DCGM's list of errors; no such machine was seen.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-RECORDED = "NVIDIA A100-SXM4-80GB"  # whatever the type of a node: it is what the answers were recorded of
-STAND_IN = "nvidia"  # of SLIPWAY_STAND_IN, where these programs are: launchers ask them
+RECORDED = "NVIDIA A100-SXM4-80GB"  # the GPU of the recorded answers, whatever the node's type
+STAND_IN = "nvidia"  # value of SLIPWAY_STAND_IN that makes launchers ask these programs
 LINKS = 12
-_ILL = -1  # the GPU that has the fault: the last
+_ILL = -1  # index of the faulty GPU: the last
 _GPU = """\
 	<gpu id="00000000:{bus:02X}:00.0">
 		<product_name>{product}</product_name>
@@ -81,14 +81,14 @@ _LOST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAnswers:
-    gpus: tuple[str, ...]  # what `nvidia-smi -q -x` says of each
-    links: tuple[str, ...]  # what `nvidia-smi nvlink --status` says of each
-    lost: str = ""  # what nvidia-smi fails with
-    diagnostic: tuple[tuple[int, str], ...] = ()  # severity and words of what dcgmi finds
+    gpus: tuple[str, ...]  # part of `nvidia-smi -q -x` for each GPU
+    links: tuple[str, ...]  # part of `nvidia-smi nvlink --status` for each GPU
+    lost: str = ""  # the error with which nvidia-smi fails
+    diagnostic: tuple[tuple[int, str], ...] = ()  # (severity, text) of each finding of dcgmi
 
 
 def of_node(product: str, count: int) -> GpuAnswers:
-    """Return the answers of a node that is well."""
+    """Return the answers of a healthy node."""
     gpus = (_GPU.format(index=index, bus=index + 1, product=product) for index in range(count))
     speeds = "".join(f"\n\t Link {link}: 25 GB/s" for link in range(LINKS))
     links = (f"GPU {index}: {product} (UUID: GPU-{index}){speeds}" for index in range(count))
@@ -96,7 +96,7 @@ def of_node(product: str, count: int) -> GpuAnswers:
 
 
 def with_field(name: str, value: str) -> Callable[[GpuAnswers], GpuAnswers]:
-    """Return the fault of a GPU that says `value` in the first field of this name."""
+    """Return the fault in which a GPU has `value` in the first field of this name."""
 
     def changed(answers: GpuAnswers) -> GpuAnswers:
         start, _, rest = answers.gpus[_ILL].partition(f"<{name}>")
@@ -121,7 +121,7 @@ def _diagnosed(severity: int, words: str) -> Callable[[GpuAnswers], GpuAnswers]:
     return lambda answers: replace(answers, diagnostic=((severity, words),))
 
 
-# By name: the fault as a change of the answers.
+# Fault name -> function that changes the answers.
 FAULTS: Mapping[str, Callable[[GpuAnswers], GpuAnswers]] = {
     "one-missing": lambda answers: replace(answers, gpus=answers.gpus[:_ILL], links=answers.links[:_ILL]),
     "lost": lambda answers: replace(answers, lost=_LOST),
@@ -140,7 +140,7 @@ FAULTS: Mapping[str, Callable[[GpuAnswers], GpuAnswers]] = {
 
 
 def write(folder: Path, answers: GpuAnswers) -> None:
-    """Write both programs into a folder, for PATH."""
+    """Write both programs into a folder that is to be on PATH."""
     smi = {
         "-q -x": _LOG.format(count=len(answers.gpus), gpus="".join(answers.gpus)),
         "nvlink --status": "".join(f"{text}\n" for text in answers.links),

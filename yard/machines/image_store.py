@@ -1,6 +1,6 @@
 """The store of baked AMIs: `<yard home>/machine-images/<AMI id>/root`, with manifest.json next to it.
 
-A host of the yard whose AMI is here starts from that root; `slipway yard down` takes all of them away.
+A host of the yard whose AMI is here starts from that root; `slipway yard down` deletes all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def folder() -> Path:
 
 
 def workshop(name: str) -> Path:
-    """Make the folder of a bake, on the disk of the store, so that keeping its root is a rename."""
+    """Make the folder of a bake, on the same disk as the store, so that keeping its root is only a rename."""
     path = folder() / f".bake-{name}"
     remove_tree(path)
     path.mkdir(parents=True, mode=0o700)
@@ -28,7 +28,7 @@ def workshop(name: str) -> Path:
 
 
 def keep(machine: Path, ami_ids: list[str], manifest: Mapping[str, Any]) -> None:
-    """The first AMI gets the root, its copies in other regions a link to it."""
+    """Store the bake as the first AMI; its copies in other regions become links to it."""
     first = folder() / ami_ids[0]
     (machine / MANIFEST).write_text(json.dumps({**manifest, "amis": ami_ids}, indent=2), encoding="utf-8")
     machine.chmod(0o755)

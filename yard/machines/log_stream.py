@@ -1,4 +1,4 @@
-"""What a node prints becomes lines of its CloudWatch stream, to the last one before it died."""
+"""Writes a node's output to its CloudWatch log stream, up to the last line before it died."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from slipway.yard.moto_backends import moto_backend, moto_errors
 
 log = logging.getLogger(__name__)
 
-DEFAULT_GROUP = "/aws/batch/job"  # Batch makes this one itself
+DEFAULT_GROUP = "/aws/batch/job"  # Batch makes only this group itself
 READ_BYTES = 1 << 18
 _making = threading.Lock()
-LARGEST_EVENT_BYTES = 256 * 1024 - 26  # of PutLogEvents, with what CloudWatch counts for each event
+LARGEST_EVENT_BYTES = 256 * 1024 - 26  # PutLogEvents' limit, less CloudWatch's overhead per event
 
 
 def place(container: Mapping[str, Any], definition_name: str, task_id: str) -> tuple[str, str]:
-    """Group and stream, named as AWS Batch names them."""
+    """Return the log group and stream, named as AWS Batch names them."""
     options = (container.get("logConfiguration") or {}).get("options") or {}
     prefix = options.get("awslogs-stream-prefix", definition_name)
     return options.get("awslogs-group", DEFAULT_GROUP), f"{prefix}/default/{task_id}"
 
 
 def create(group: str, stream: str, region: str) -> str:
-    """Returns why it could not be made; "" when it is there."""
+    """Make the stream; return why it could not be made, or ""."""
     backend = moto_backend("logs", region)
     if group == DEFAULT_GROUP and group not in backend.groups:
         backend.create_log_group(group, {})
@@ -38,7 +38,7 @@ def create(group: str, stream: str, region: str) -> str:
 
 
 def make(group: str, stream: str, region: str) -> None:
-    """Make group and stream where they are not there, as a service does whose log it is."""
+    """Make the group and the stream if they are missing, as a service does for its own log."""
     backend = moto_backend("logs", region)
     with _making:
         if group not in backend.groups:
@@ -48,7 +48,7 @@ def make(group: str, stream: str, region: str) -> None:
 
 
 def follow(descriptor: int, group: str, stream: str, region: str) -> threading.Thread:
-    """Write down what comes, until nobody can print any more."""
+    """Write the output to the stream, on a thread, until every writer has closed it."""
     thread = threading.Thread(target=_follow, args=(descriptor, group, stream, region), daemon=True)
     thread.start()
     return thread
@@ -66,7 +66,7 @@ def _follow(descriptor: int, group: str, stream: str, region: str) -> None:
 
 
 def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
-    """One event for each line that says something."""
+    """Write one event for each line that is not empty."""
     now_ms = int(time.time() * 1000)
     texts = (line.decode(errors="replace").rstrip("\r") for line in lines)
     events = [{"timestamp": now_ms, "message": text} for text in texts if text]
@@ -74,5 +74,5 @@ def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
         return
     try:
         moto_backend("logs", region).put_log_events(group, stream, events)
-    except moto_errors():  # the group may go while the job runs; the job goes on, as on AWS
+    except moto_errors():  # the group may be deleted while the job runs; as on AWS, the job continues
         log.warning("cannot write the log stream %s of %s", stream, group, exc_info=True)

@@ -1,6 +1,6 @@
-"""What the yard's jobs may take of this machine's memory: each is promised what it needs before it starts.
+"""Divides this machine's memory among the yard's jobs: each is promised what it needs before it starts.
 
-A job starts where its need fits both what is left after the promises and what is free at the instant.
+A job starts if its need fits both what the promises leave and what is free now.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from slipway.jobs.words.errors import SlipwayError
 
-# What the kernel says of this machine's memory, and of the groups of processes that may have less of it.
-# Another version of such groups is one row of _VERSIONS.
+# The kernel's figures for this machine's memory, and for control groups, which may have less.
+# To support another version of control groups: a row of _VERSIONS.
 _MIB = 1 << 20
 
 
@@ -27,7 +27,7 @@ class KernelMemory:
     root: Path = Path("/")
 
     def total_mib(self) -> int:
-        """Return the memory of the machine, or of the smallest group of processes that holds this one."""
+        """Return the memory of the machine, or the lowest limit of a control group around this process."""
         limits = [limit for limit, _ in _limits(self.root)]
         return min([_meminfo(self.root, "MemTotal"), *limits]) // _MIB
 
@@ -39,7 +39,7 @@ class KernelMemory:
 def _meminfo(root: Path, name: str) -> int:
     try:
         text = (root / "proc/meminfo").read_text(encoding="ascii")
-    except FileNotFoundError:  # no Linux: all of it counts as free
+    except FileNotFoundError:  # not Linux: all memory counts as free
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = re.search(rf"^{name}:\s+([0-9]+) kB$", text, re.MULTILINE)
     assert found is not None, f"/proc/meminfo has no {name}: proc(5) has had it since Linux 3.14"
@@ -47,7 +47,7 @@ def _meminfo(root: Path, name: str) -> int:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Limit and use, in bytes, of each group of processes around this one; cgroup v2 and v1."""
+    """Yield limit and use, in bytes, of each control group around this process, of version 2 or 1."""
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, controllers, path = line.split(":", 2)
@@ -58,11 +58,11 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    controllers: str  # as /proc/self/cgroup says it
+    controllers: str  # as in /proc/self/cgroup
     mount: str
     limit: str
     used: str
-    reclaimable: str  # in memory.stat: caches of files, which make room
+    reclaimable: str  # key in memory.stat: file caches, which the kernel can free
 
 
 _VERSIONS = (
@@ -84,11 +84,11 @@ _VERSIONS = (
 
 
 def _around(mount: Path, path: str, version: _Version) -> Iterator[tuple[int, int]]:
-    """A container may see its own group as the root, and its path of the outside all the same."""
+    """Yield limits from the group upwards; in a container the path may be the outer, absent one."""
     inner = mount / path.strip("/")
     for folder in (inner, *inner.parents):
         if folder.is_relative_to(mount):
-            with suppress(OSError, ValueError):  # there is no such file, or it says "max"
+            with suppress(OSError, ValueError):  # no such file, or its value is "max"
                 limit = int((folder / version.limit).read_text(encoding="ascii"))
                 used = int((folder / version.used).read_text(encoding="ascii"))
                 yield limit, used - _reclaimable(folder, version)
@@ -103,12 +103,12 @@ def _reclaimable(folder: Path, version: _Version) -> int:
     return 0
 
 
-VARIABLE = "SLIPWAY_YARD_MEMORY_MIB"  # that jobs may take together, in place of what the machine has free
-# Measured with PyTorch 2.13: four ranks of gloo train 2 layers of 128 with a vocabulary of 30,522 on rows of
-# 128 tokens. Each takes 353 to 384 MiB after a step (Pss) and has 650 resident at its peak, of which 80 are
-# libraries that all ranks share. Larger models take more, which the yard does not know.
+VARIABLE = "SLIPWAY_YARD_MEMORY_MIB"  # for all jobs together, instead of what is free
+# Measured with PyTorch 2.13: four ranks (gloo) train 2 layers of width 128, with a vocabulary of 30,522 and
+# rows of 128 tokens. Each takes 353 to 384 MiB (Pss) after a step, and 650 MiB resident at its peak, 80 of
+# them libraries that all ranks share. Larger models take more; the yard does not account for that.
 RANK_MIB = 512
-# The launcher of a node: 15 MiB of its own, and as much again for what its shell and the yard keep of it.
+# A node's launcher: 15 MiB of its own, and about as much again for its shell and its state in the yard.
 NODE_MIB = 32
 WAITS = (
     "CAPACITY:YARD_MEMORY - This machine has too little memory free for the job beside those that run. "
@@ -119,10 +119,10 @@ _MOST_MIB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Holds the memory that a job needs, by the number of its processes."""
+    """Computes the memory that a job needs from the number of its processes."""
 
     nodes: int
-    ranks: int  # of all nodes
+    ranks: int  # on all nodes together
 
     @property
     def mib(self) -> int:
@@ -134,22 +134,22 @@ class Need:
 
 @dataclass(slots=True, kw_only=True)
 class Promises:
-    """Records who was promised how much; every call may come from any thread."""
+    """Records how much memory each job was promised; safe to call from any thread."""
 
     machine: KernelMemory = field(default_factory=KernelMemory)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    _most_free_mib: int = 0  # that was ever seen: what jobs have taken since is in their promises
+    _most_free_mib: int = 0  # seen since promises began: what jobs took since is in their promises
     _held: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def most_mib(self) -> int:
-        """More than this no job can ever have."""
+        """Return the most memory that a job can ever have."""
         limit = limit_of(self.environment)
         return self.machine.total_mib() if limit is None else limit
 
     def refusal(self, need: Need) -> str | None:
-        """Say why a job can never start on this machine, and what could; None if it can."""
+        """Return why a job can never start on this machine, and what would fit; None if it can."""
         most = self.most_mib
         if need.mib <= most:
             return None
@@ -157,7 +157,7 @@ class Promises:
         return f"{what}; {_what_fits(need, most)}"
 
     def admit(self, holder: str, need: Need) -> bool:
-        """Promise the memory if it fits next to what others were promised and may not have taken yet."""
+        """Promise the memory if it fits beside the other promises, which jobs may not have used yet."""
         with self._lock:
             if need.mib > self._free_mib():
                 return False
@@ -179,7 +179,7 @@ class Promises:
 
 
 def _what_fits(need: Need, most_mib: int) -> str:
-    """Say what fits, as a person would submit it."""
+    """Return the options with which the job would fit."""
     fewer = range(need.ranks // need.nodes - 1, 0, -1)
     for processes in fewer:
         if Need(nodes=need.nodes, ranks=need.nodes * processes).mib <= most_mib:

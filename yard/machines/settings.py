@@ -1,4 +1,4 @@
-"""What a user or a test may set of the yard's machines, and what these tell every job."""
+"""Settings of the yard's machines, from environment variables, and what every job needs of this machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
 
-STOP_VARIABLE = "SLIPWAY_YARD_STOP_SECONDS"  # between SIGTERM and SIGKILL
-CLOCK_VARIABLE = "SLIPWAY_YARD_CLOCK"  # real seconds in one second of a timeout or of a time limit of a state
-PYTHON_VARIABLE = "SLIPWAY_YARD_PYTHON"  # what `python` in a container's command means
-# No machine of the yard has accelerators or EFA: launchers do not look for them, and ranks use processors.
+STOP_VARIABLE = "SLIPWAY_YARD_STOP_SECONDS"  # seconds between SIGTERM and SIGKILL
+CLOCK_VARIABLE = "SLIPWAY_YARD_CLOCK"  # real seconds per second of a timeout or a state's time limit
+PYTHON_VARIABLE = "SLIPWAY_YARD_PYTHON"  # the interpreter for `python` in a container's command
+# The yard has no accelerators or EFA, so launchers do not look for them and ranks use CPUs.
 STAND_IN = {variables.STAND_IN: "1"}
 STOP_SECONDS = 30.0  # ECS's default stopTimeout
 CHECKOUT = Path(str(files("slipway"))).resolve().parent  # or the folder that the package was installed into
@@ -33,7 +33,7 @@ def interpreter() -> str:
 
 
 def needed() -> list[str]:
-    """The folders of this machine without which no container's command starts: code and interpreters."""
+    """Return the folders of this machine that every container's command needs: code and interpreters."""
     program = Path(interpreter())
     found = [str(CHECKOUT), sys.prefix, sys.base_prefix, str(program.parent)]
     if (program.parent.parent / "pyvenv.cfg").exists():
@@ -44,5 +44,5 @@ def needed() -> list[str]:
 
 @lru_cache(maxsize=1)  # every job and every boot of a host asks
 def linked_from(packages: Path) -> list[str]:
-    """Return the folders that packages are linked from: some installers keep all of them in a home."""
+    """Return the folders that installed packages link to: some installers keep packages in a home."""
     return sorted({str(entry.resolve().parent) for entry in packages.glob("*") if entry.is_symlink()})

@@ -1,6 +1,6 @@
-"""The folders behind a container's mounts: one for each file system, private ones for everything else.
+"""The folders behind a container's mounts: one for each file system, private ones for other volumes.
 
-All of it lies in the yard's scratch folder, and goes with the yard.
+All of them are in the yard's scratch folder, and are deleted with the yard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slipway.yard.moto_backends import moto_backend
 
 FILE_SYSTEMS = "file-systems"
 ATTEMPTS = "attempts"
-# What our user data tells a node of the file system that it mounts (infra/patterns/nodes/boot.py).
+# The part of our user data that names the file system which a node mounts (infra/patterns/nodes/boot.py).
 _FILES = re.compile(r'"files":\s*(\{[^{}]*\})')
 
 
@@ -33,7 +33,7 @@ def attempt_folder(job_id: str, number: int) -> Path:
 
 
 def file_systems() -> Path:
-    """Return the folder of the shared file systems; nodes see there what users put in."""
+    """Return the folder of the shared file systems; nodes see files that users put there."""
     return root() / FILE_SYSTEMS
 
 
@@ -48,7 +48,7 @@ def forget() -> None:
 
 
 def mounts(container: Mapping[str, Any], shared: Mapping[str, str], private: Path) -> list[tuple[str, str]]:
-    """(folder, path in the container), outer before inner. `shared`: path on a node -> file system."""
+    """Return (folder, path in the container), outer before inner. `shared`: path on a node -> file system."""
     volumes = {volume["name"]: volume for volume in container.get("volumes", ())}
     points = [
         (str(_source(volumes[point["sourceVolume"]], shared, private)), point["containerPath"])
@@ -59,7 +59,7 @@ def mounts(container: Mapping[str, Any], shared: Mapping[str, str], private: Pat
 
 
 def shared_paths(environment: Any, region: str) -> dict[str, str]:
-    """Return where a compute environment's nodes mount which file system, from their launch template."""
+    """Return path -> file system for a compute environment's nodes, from their launch template."""
     given = (environment.compute_resources or {}).get("launchTemplate")
     data = _user_data(given, region) if given else ""
     found = (json.loads(text) for text in _FILES.findall(data))

@@ -1,4 +1,4 @@
-"""Conditions of policy statements: each operator is a line of _OPERATORS.
+"""Evaluates the conditions of policy statements. To add an operator: a line of _OPERATORS.
 
 Source: IAM user guide, "Condition operators" and "Multivalued context keys".
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-# Patterns of policies: `*` and `?`, and variables such as ${aws:PrincipalTag/team}.
+# Patterns in policies: `*` and `?`, and variables such as ${aws:PrincipalTag/team}.
 # Source: IAM user guide, "Policy variables" and "Resource". A variable's value is text, never a pattern.
 Keys = Mapping[str, tuple[str, ...]]  # condition keys in lower case, each with its values
 
@@ -24,13 +24,13 @@ _ANY = {"*": ".*", "?": "."}
 
 
 def is_like(pattern: str, text: str, keys: Keys | None = None) -> bool:
-    """Compare text with a pattern; without keys, `${` is text, as in policies of 2008."""
+    """Compare text with a pattern; without keys, `${` is plain text, as in policies of version 2008-10-17."""
     compiled = _plain(pattern) if keys is None or "${" not in pattern else _with_variables(pattern, keys)
     return compiled is not None and compiled.fullmatch(text) is not None
 
 
 def is_arn_like(pattern: str, arn: str, keys: Keys | None = None) -> bool:
-    """Compare part by part: `*` does not reach over a colon, except in the last part."""
+    """Compare part by part: `*` does not match a colon, except in the last part."""
     wanted, found = _arn_parts(pattern), arn.split(":", _ARN_PARTS - 1)
     return len(wanted) == len(found) and all(
         is_like(want, part, keys) for want, part in zip(wanted, found, strict=True)
@@ -74,12 +74,12 @@ def _with_variables(pattern: str, keys: Keys) -> re.Pattern[str] | None:
 
 
 def _arn_parts(pattern: str) -> list[str]:
-    """A variable may hold colons of its own: ${aws:username}."""
+    """Split a pattern at colons, but not at those in variables such as ${aws:username}."""
     hidden = _VARIABLE.sub(lambda found: found[0].replace(":", "\0"), pattern)
     return [part.replace("\0", ":") for part in hidden.split(":", _ARN_PARTS - 1)]
 
 
-# Operator -> key -> values, as a policy states them.
+# Operator -> key -> values, as in a policy.
 Conditions = Mapping[str, Mapping[str, Sequence[str]]]
 
 _FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
@@ -87,13 +87,13 @@ _FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Operator:
-    test: Callable[[str, str, Keys | None], bool]  # the policy's value, the request's, for variables
+    test: Callable[[str, str, Keys | None], bool]  # takes the policy's value, the request's, and variables
     is_negated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stated:
-    """An operator as it stands in a policy, such as ForAllValues:StringLikeIfExists."""
+    """An operator as a policy writes it, such as ForAllValues:StringLikeIfExists."""
 
     operator: str
     set_word: str
@@ -113,7 +113,7 @@ def check(conditions: Conditions) -> None:
     """Raise ValueError for an operator that IAM does not know."""
     for operator in conditions:
         if _stated(operator).operator not in {*_OPERATORS, "null"}:
-            raise ValueError(f"'{operator}' is no condition operator; IAM's user guide lists them")
+            raise ValueError(f"'{operator}' is no condition operator; the IAM user guide lists them")
 
 
 def _stated(operator: str) -> _Stated:
@@ -168,7 +168,7 @@ def _date(compare: Callable[[float, float], bool]) -> Callable[[str, str, Keys |
 def _compared(
     read: Callable[[str], float], compare: Callable[[float, float], bool], found: str, want: str
 ) -> bool:
-    """A value that is no number or date matches nothing."""
+    """Compare two numbers or dates; a value that is neither matches nothing."""
     try:
         return compare(read(found), read(want))
     except ValueError:
@@ -176,7 +176,7 @@ def _compared(
 
 
 def _seconds(text: str) -> float:
-    """Read ISO 8601 or seconds of the epoch."""
+    """Read a date in ISO 8601 or in seconds since the epoch."""
     try:
         return float(text)
     except ValueError:

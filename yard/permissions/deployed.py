@@ -1,6 +1,6 @@
-"""The policies that stand in the yard now, read from moto. A resource that has one is a line of _READERS.
+"""Reads the policies in the yard from moto. To add a type of resource with a policy: a line of _READERS.
 
-A resource that is not there has no policy; what the service says of it is not decided here.
+An absent resource has no policy; its service refuses the call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.policies import PolicyDocument, decode
 
-_GLOBAL = "aws"  # where moto keeps what has no region: its name of the partition
+_GLOBAL = "aws"  # moto's region for global services, named after the partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def role_names() -> list[str]:
 
 
 def of_resource(arn: str) -> PolicyDocument | None:
-    """Return the resource's own policy, where it has one."""
+    """Return the resource's own policy, if any."""
     parts = arn.split(":", 5)
     reader = _READERS.get(parts[2]) if len(parts) > 5 else None
     text = reader(parts[3], parts[5], arn) if reader else None
@@ -134,13 +134,13 @@ _READERS: Mapping[str, Callable[[str, str, str], str | None]] = {
 
 
 def is_owned(arn: str) -> bool:
-    """Return True if the resource is of this account; a bucket's ARN does not say whose it is."""
+    """Return True if the resource is in this account; a bucket's ARN does not name its account."""
     parts = arn.split(":", 5)
     return parts[4] == ACCOUNT or (parts[2] == "s3" and parts[5].partition("/")[0] in _buckets())
 
 
 def tags_of(arn: str) -> Mapping[str, str]:
-    """Return the tags of a resource, as far as they are read here."""
+    """Return a resource's tags, for those types whose tags are read here."""
     parts = arn.split(":", 5)
     reader = _TAGS.get(parts[2]) if len(parts) > 5 else None
     return reader(parts[3], parts[5].rpartition("/")[2], arn) if reader else {}

@@ -1,8 +1,8 @@
-"""AWS's decision on one action on one resource: pure, from the policies that apply.
+"""Decides on one action on one resource as AWS does: a pure function of the policies that apply.
 
 Source: IAM user guide, "Policy evaluation logic", for one account; "Key policies in AWS KMS" and "How IAM
-roles differ from resource-based policies" for what a resource's own policy decides. Organizations' policies
-(SCP, RCP) and session policies are not here: the yard has one account, and nothing in it makes them.
+roles differ from resource-based policies" for what a resource's own policy decides. Policies of organizations
+(SCP, RCP) and session policies are left out: the yard has one account, and nothing in it makes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PolicyKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One action on one resource by one caller. Keys are in lower case."""
+    """One action on one resource by one caller. Condition keys are in lower case."""
 
     caller: Caller
     action: str  # "s3:GetObject"
@@ -37,28 +37,28 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedPolicies:
-    """Every policy that has a say. An absent boundary or endpoint limits nothing."""
+    """All policies that apply. An absent boundary or endpoint limits nothing."""
 
     identity: tuple[PolicyDocument, ...] = ()
     resource: PolicyDocument | None = None
     boundary: PolicyDocument | None = None
     endpoint: PolicyDocument | None = None
-    # A key's and a role's own policy must allow or leave it to the account: identity policies alone never do.
+    # For a KMS key or a role: its own policy must allow, or leave it to the account's identity policies.
     needs_resource: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     is_allowed: bool
-    kind: PolicyKind | None = None  # which kind refused
-    denied_by: str = ""  # the policy with the explicit deny; empty where nothing allows
+    kind: PolicyKind | None = None  # the kind that refused
+    denied_by: str = ""  # the policy with the explicit deny; empty if nothing allows
 
 
 ALLOWED = Judgement(is_allowed=True)
 
 
 def judge(access: Access, applied: AppliedPolicies) -> Judgement:
-    """Allow or refuse, and say which kind of policy refused."""
+    """Return if the access is allowed; if not, which kind of policy refused it."""
     if denied := _explicit_deny(access, applied):
         return denied
     by_resource = _granted_by_resource(access, applied.resource)
@@ -77,7 +77,7 @@ def judge(access: Access, applied: AppliedPolicies) -> Judgement:
 
 
 def applies(statement: PolicyStatement, access: Access) -> bool:
-    """Return True if action, resource and conditions of the statement fit; its principal is not looked at."""
+    """Return True if action, resource and conditions of the statement match; ignore its principal."""
     keys = access.keys if statement.has_variables else None
     return (
         _fits_action(statement, access.action)
@@ -110,7 +110,7 @@ def _named(statement: PolicyStatement, access: Access) -> bool:
 
 
 def _granted_by_resource(access: Access, policy: PolicyDocument | None) -> Named:
-    """Return the strongest way in which the resource's own policy lets this caller in."""
+    """Return the strongest way in which the resource's own policy allows this caller."""
     ways = [
         named(statement.who, access.caller)
         for statement in (policy.statements if policy else ())
@@ -133,7 +133,7 @@ def _fits_action(statement: PolicyStatement, action: str) -> bool:
 
 
 def _fits_resource(statement: PolicyStatement, resource: str, keys: Keys | None) -> bool:
-    if not statement.resources:  # a trust policy's is the role itself
+    if not statement.resources:  # a trust policy: the resource is the role itself
         return True
     fits = any(is_like(pattern, resource, keys) for pattern in statement.resources)
     return fits is not statement.is_not_resource

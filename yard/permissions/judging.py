@@ -1,6 +1,6 @@
-"""The decision on a whole call of a role: every need is judged, counted, and refused in AWS's words.
+"""Judges a whole call of a role: checks and counts every need, and refuses in AWS's words.
 
-What no table here decides is NOT_JUDGED: the one list of it, which `slipway yard status` shows.
+NOT_JUDGED is the list of all that is allowed or ignored without a judgement; `slipway yard status` shows it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_JUDGED = (
     "TLS: requests count as if they had come over it",
 )
 _EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
-# The names of a service's VPC endpoint, where it is not the prefix of its actions.
+# Action prefix -> name of the service's VPC endpoint, where they differ.
 _ENDPOINT_NAMES = {"cloudwatch": "monitoring"}
 _ASSUMES = "sts:AssumeRole"
 
@@ -44,7 +44,7 @@ _ASSUMES = "sts:AssumeRole"
 def check(session: RoleSession, call: AskedCall, protocol: str, among: Collection[str] = ()) -> None:
     """Raise ApiError for the first thing that the session's role may not do.
 
-    `among`: the only actions, as patterns, that count; empty: all do.
+    `among`: patterns of the only actions to judge; empty: all actions.
     """
     try:
         needed = needs(call)
@@ -69,7 +69,7 @@ def trusts_account(role: deployed.DeployedRole) -> bool:
 
 
 def judged(session: RoleSession, need: ActionNeed, region: str) -> tuple[Access, Judgement]:
-    """Judge one need and record what came of it."""
+    """Judge one need and record the result."""
     role = deployed.role(session.role_arn)
     service = need.action.partition(":")[0]
     endpoint = (
@@ -101,7 +101,7 @@ def judged(session: RoleSession, need: ActionNeed, region: str) -> tuple[Access,
 
 
 def _needs_consent(need: ActionNeed) -> bool:
-    """Return True for a role or an existing key: identity policies alone never open one."""
+    """Return True for a role or an existing KMS key: identity policies alone never allow access to one."""
     is_key = need.action.startswith("kms:") and ":key/" in need.resource
     return is_key or need.action.startswith(_ASSUMES)
 
@@ -175,9 +175,9 @@ def _of_endpoint(
     }
 
 
-# A refusal in AWS's words, with AWS's code for the service, and the statement that would allow the action.
+# Refusals in AWS's words, with the service's error code, and the statement that would allow the action.
 # Sources: IAM user guide, "Troubleshoot access denied error messages"; the errors of each service's API.
-# By protocol, and for services that say it otherwise: code and HTTP status.
+# Protocol, or a service that differs -> (code, HTTP status).
 _BY_PROTOCOL: Mapping[str, tuple[str, int]] = {
     "ec2": ("UnauthorizedOperation", 403),
     "json": ("AccessDeniedException", 400),
@@ -204,7 +204,7 @@ def error(service: str, protocol: str, message: str) -> ApiError:
 
 
 def words(access: Access, judgement: Judgement) -> str:
-    """Say who may not do what, and which kind of policy is why."""
+    """Return AWS's message: who may not do what, and which kind of policy refused it."""
     resource = f'"{access.resource}"' if access.action.startswith("s3:") else access.resource
     on = "" if access.resource == "*" and access.action.startswith("ec2:") else f" on resource: {resource}"
     return (
@@ -235,7 +235,7 @@ def policy_to_change(access: Access, judgement: Judgement) -> str:
 
 
 def statement(access: Access, judgement: Judgement) -> dict[str, object]:
-    """Return the statement that would allow it; {} for an explicit deny, which no statement undoes."""
+    """Return the statement that would allow the access; {} for an explicit deny, which none can undo."""
     if judgement.denied_by:
         return {}
     allow: dict[str, object] = {"Effect": "Allow", "Action": access.action, "Resource": access.resource}
@@ -248,15 +248,15 @@ def _principal(caller: Caller) -> Mapping[str, str]:
     return {"Service": caller.service} if caller.service else {"AWS": caller.role_arn}
 
 
-# What roles asked since the yard started: what they were refused, and what they used of their policies.
+# What roles were refused since the yard started, and which allowed actions they used.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
-    """An action that was refused; `statement` in `policy` would allow it."""
+    """An action that was refused; `statement`, added to `policy`, would allow it."""
 
     caller: str
-    role: str  # or the service that asked in its own name
+    role: str  # or a service that acted on its own
     action: str
     resource: str
     reason: str
@@ -290,14 +290,14 @@ def note_used(role: str, action: str) -> None:
 
 
 def denied() -> list[dict[str, object]]:
-    """List what was refused, the latest last."""
+    """List refusals, the latest last."""
     with _lock:
         rows = sorted(_denied.values(), key=lambda row: row[2])
     return [{**asdict(one), "times": times} for one, times, _ in rows]
 
 
 def used(role: str) -> dict[str, int]:
-    """Count the actions that this role was allowed."""
+    """Return action -> how often the role used it."""
     with _lock:
         return {action: times for (owner, action), times in _used.items() if owner == role}
 

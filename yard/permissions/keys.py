@@ -1,6 +1,6 @@
-"""The access keys that open the yard: its own, and those that it gave out, each with a secret of its own.
+"""The access keys that the yard accepts: its own, and those that it issued, each with its own secret.
 
-STS gives them out (the CDK assumes roles), the metadata service of a host, and Batch to its jobs.
+STS issues them (the CDK assumes roles), the metadata service of a host, and Batch for its jobs.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, ENDPOINT_VARIABLE, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
 
-# A role's session: who signs with a key that the yard gave out, and from where.
+# A role's session: who signs with an issued key, and from where.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSession:
     role_arn: str
     role_id: str
-    name: str  # an instance's id, a task's, or what AssumeRole was told
-    vpc: str = ""  # in which its requests begin, where that is known: its endpoints then have a say
+    name: str  # an instance's or a task's id, or AssumeRole's RoleSessionName
+    vpc: str = ""  # where its requests come from, if known: its endpoints' policies then apply
     address: str = ""
-    instance_arn: str = ""  # of EC2, where the role came with an instance profile
+    instance_arn: str = ""  # the EC2 instance, if the role comes from its instance profile
 
     @property
     def role(self) -> str:
@@ -44,8 +44,8 @@ class RoleSession:
 _SECRET_BYTES = 30  # 40 characters, as AWS's are
 _TOKEN_BYTES = 96
 _INSIDE_LASTS_S = 24 * 60 * 60
-ATTEMPTS = 6  # of a call by one of AWS's own services
-_MOTOS_EXAMPLE = b"AKIAIOSFODNN7EXAMPLE"  # which moto gives to everybody who asks for a session
+ATTEMPTS = 6  # for each call that an AWS service makes
+_MOTOS_EXAMPLE = b"AKIAIOSFODNN7EXAMPLE"  # moto issues it for every session
 _ID, _SECRET, _TOKEN, _END = (
     re.compile(rb"(?<=<%b>)[^<]+(?=</%b>)" % (name, name))
     for name in (b"AccessKeyId", b"SecretAccessKey", b"SessionToken", b"Expiration")
@@ -57,8 +57,8 @@ class Key:
     access_key_id: str
     secret: str = field(repr=False)
     token: str = field(default="", repr=False)  # empty for the yard's own key
-    expires_at: float | None = None  # seconds of the epoch
-    session: RoleSession | None = None  # whose policies judge; None: an administrator's
+    expires_at: float | None = None  # seconds since the epoch
+    session: RoleSession | None = None  # its role's policies apply; None: all is allowed
 
 
 _issued: dict[str, Key] = {}
@@ -69,7 +69,7 @@ def new_secret() -> str:
 
 
 def find(access_key_id: str) -> Key:
-    """A deploy that was meant for an account must not end in the yard and look done."""
+    """Return the key; refuse foreign ones, so that a deployment to an account cannot end up in the yard."""
     if access_key_id == ACCESS_KEY_ID:
         return Key(access_key_id=ACCESS_KEY_ID, secret=os.environ[SECRET_VARIABLE])
     if found := _issued.get(access_key_id):
@@ -85,7 +85,7 @@ def find(access_key_id: str) -> Key:
 def issue(
     access_key_id: str = "", *, lasts_s: float | None = None, session: RoleSession | None = None
 ) -> Key:
-    """Give out a temporary key; without an end it is good until the yard is reset."""
+    """Issue a temporary key; without a duration it is valid until the yard is reset."""
     key = Key(
         access_key_id=access_key_id or f"ASIA{secrets.token_hex(8).upper()}",
         secret=new_secret(),
@@ -98,9 +98,9 @@ def issue(
 
 
 def client(session: RoleSession, service: str, region: str) -> Any:
-    """Make a client of the yard for what AWS does inside with a role: its calls are judged like any other.
+    """Make a client for what an AWS service does with a role; its calls are judged like any others.
 
-    As AWS's own services do, it repeats a call that failed on the way.
+    It retries failed calls, as AWS's own services do.
     """
     from slipway.jobs.cloud.aws import client_at
 
@@ -109,7 +109,7 @@ def client(session: RoleSession, service: str, region: str) -> Any:
 
 
 def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:
-    """The answer with a secret and a token of ours: moto's are guessable, and some the same for everybody."""
+    """Return the answer with a key issued here: moto's secrets are guessable, some the same for everybody."""
     found = _ID.search(answer_of_sts)
     if not found:
         return answer_of_sts

@@ -1,4 +1,4 @@
-"""A policy document as a typed value. Text from templates and from moto is decoded here and nowhere else."""
+"""Decodes policy documents from templates and moto into typed values, and matches principals with callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VARIABLES_SINCE = "2012-10-17"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """The Principal or NotPrincipal of a statement: kind (AWS, Service, …) -> names; "*" is everybody."""
+    """The Principal or NotPrincipal of a statement: kind (AWS, Service, …) -> names; "*" means everybody."""
 
     named: Mapping[str, tuple[str, ...]]
     is_negated: bool = False
@@ -31,21 +31,21 @@ class PolicyStatement:
     is_not_action: bool
     resources: tuple[str, ...]  # empty in a trust policy
     is_not_resource: bool
-    who: Who | None  # identity policies name nobody
+    who: Who | None  # None in an identity policy
     conditions: Conditions = field(default_factory=dict)
-    has_variables: bool = True  # the policy's version knows ${…}
+    has_variables: bool = True  # the policy's version supports ${…}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyDocument:
-    """`name` is what a person looks it up by: an inline policy's name or a managed one's ARN."""
+    """A policy; `name` is for users: an inline policy's name or a managed one's ARN."""
 
     name: str
     statements: tuple[PolicyStatement, ...]
 
 
 def decode(name: str, document: str | Mapping[str, object]) -> PolicyDocument:
-    """Return the policy; raise ValueError where IAM would say MalformedPolicyDocument."""
+    """Return the policy; raise ValueError if IAM would answer MalformedPolicyDocument."""
     return _decoded(name, document if isinstance(document, str) else json.dumps(document))
 
 
@@ -118,11 +118,11 @@ def _texts(stated: object) -> tuple[str, ...]:
     return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in items)
 
 
-# Who asks, and which principals of a policy name them.
+# Callers, and how the principals of a policy name them.
 
 
 class Named(Enum):
-    """Tell how a statement names the caller, which decides if a resource's policy is enough."""
+    """Says how a statement names the caller, which decides if a resource's policy is enough."""
 
     NOT = "not"
     ACCOUNT = "by the account, which leaves the decision to identity policies"
@@ -132,10 +132,10 @@ class Named(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """A role's session, or an AWS service that acts on its own (`service`), such as events.amazonaws.com."""
+    """A role's session, or an AWS service that acts on its own (`service`): events.amazonaws.com."""
 
     account: str
-    arn: str = ""  # of the session: arn:aws:sts::…:assumed-role/ROLE/SESSION
+    arn: str = ""  # the session's: arn:aws:sts::…:assumed-role/ROLE/SESSION
     role_arn: str = ""
     role_id: str = ""
     service: str = ""
@@ -146,10 +146,10 @@ class Caller:
 
 
 def named(who: Who, caller: Caller) -> Named:
-    """Say how the principal element names the caller."""
+    """Return how the principal element names the caller."""
     if not who.is_negated:
         return _named(who, caller)
-    # NotPrincipal: to exempt a session, its role and its account have to be listed, too.
+    # NotPrincipal exempts a session only if its role and its account are listed, too.
     return Named.NOT if _named(who, caller) is not Named.NOT else Named.SELF
 
 

@@ -1,7 +1,7 @@
-"""Roles that AWS's services assume, and what they do with them inside, where no request could be judged.
+"""Roles that AWS's services assume, and acts of these services for which the yard has no request to judge.
 
-`assume` answers for an instance, a task, a build; `refused` judges acts that the yard has no request for,
-such as those of an agent that it imitates.
+`assume` gives the session for an instance, a task or a build; `refused` judges acts without a request,
+such as those of an agent that the yard imitates.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgeme
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.policies import Caller
 
-# EC2 alone says nothing of whose instance it is (IAM user guide, "The confused deputy problem").
+# Services that send no aws:SourceAccount or aws:SourceArn (IAM user guide, "The confused deputy problem").
 _SILENT = frozenset({"ec2.amazonaws.com"})
 
 
 def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
-    """Return the role's session; raise ApiError where its trust policy does not admit the service."""
+    """Return the role's session; raise ApiError if its trust policy does not allow the service."""
     role = deployed.role(name_or_arn)
     told = {} if service in _SILENT else {"aws:sourceaccount": (ACCOUNT,)}
     access = Access(
@@ -54,14 +54,14 @@ def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
 
 
 def in_vpc_of(session: RoleSession, subnet: str, region: str) -> RoleSession:
-    """Return the session as one in the subnet's VPC, whose endpoints have a say in what it asks."""
+    """Return the session in the subnet's VPC, whose endpoints' policies then apply."""
     zones: Any = moto_backend("ec2", region).subnets.values()
     found = next((zone[subnet] for zone in zones if subnet in zone), None)
     return replace(session, vpc=str(found.vpc_id) if found else "")
 
 
 def refused(session: RoleSession, region: str, needs: Iterable[ActionNeed]) -> str:
-    """Judge acts that come without a request; return AWS's words for the first that is refused, or ""."""
+    """Judge acts without a request; return AWS's message for the first refused one, or ""."""
     for need in needs:
         access, judgement = judging.judged(session, need, region)
         if not judgement.is_allowed:
@@ -70,7 +70,7 @@ def refused(session: RoleSession, region: str, needs: Iterable[ActionNeed]) -> s
 
 
 def used() -> list[dict[str, object]]:
-    """List for every role each action that its policies allow, with how often it was used."""
+    """List for every role each action that its policies allow, and how often it was used."""
     return [
         {"role": name, "policy": policy.name, "action": action, "used": _times(action, judging.used(name))}
         for name in deployed.role_names()
@@ -89,8 +89,8 @@ def _times(pattern: str, used_actions: Mapping[str, int]) -> int:
     return sum(times for action, times in used_actions.items() if is_like(pattern.lower(), action.lower()))
 
 
-# Judge what an AWS service does in its own name: only the policy of the resource decides.
-# `judge_service` is the door for whoever delivers in a service's name; alarms and EventBridge rules are such.
+# Acts of an AWS service on its own: only the policy of the resource decides. Alarms and EventBridge rules,
+# for example, deliver like this.
 
 
 def judge_service(
@@ -98,8 +98,8 @@ def judge_service(
 ) -> Judgement:
     """Judge one action of a service principal, such as events.amazonaws.com, on a resource of the yard.
 
-    `keys` are those that this service sends to that one, such as aws:SourceArn and aws:SourceAccount. Not all
-    do: EventBridge sends KMS no aws:SourceAccount.
+    `keys` are the condition keys that the service sends, such as aws:SourceArn and aws:SourceAccount. They
+    differ: EventBridge sends no aws:SourceAccount to KMS.
     """
     sent = {name.lower(): (value,) for name, value in (keys or {}).items()}
     access = Access(

@@ -1,4 +1,4 @@
-"""Single operations that moto lacks or answers otherwise than AWS: a function and a row each."""
+"""Single operations that moto lacks or answers differently than AWS. To add one: a function and a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slipway.yard.moto_backends import moto_backend
 Parameters = Mapping[str, Any]
 
 
-# VPCs and subnets that go: EC2 refuses one in use and takes its default network ACL along; moto doesn't.
+# Deletion of VPCs and subnets: unlike moto, EC2 refuses one in use, and deletes its default network ACL.
 @contextmanager
 def _refused_by_moto() -> Iterator[None]:
     from moto.core.exceptions import ServiceException
@@ -46,7 +46,7 @@ def _left_in(backend: Any, vpc: str) -> list[str]:
     gateways = backend.internet_gateways.values()
     return [
         *(group.id for group in backend.groups.get(vpc, {}).values() if group.name != "default"),
-        *(one.id for one in endpoints if one.vpc_id == vpc and one.state != "deleted"),
+        *(endpoint.id for endpoint in endpoints if endpoint.vpc_id == vpc and endpoint.state != "deleted"),
         *(gateway.id for gateway in gateways if gateway.vpc and gateway.vpc.id == vpc),
     ]
 
@@ -68,9 +68,7 @@ def _delete_subnet(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _create_tags(parameters: Parameters, region: str) -> dict[str, Any]:
-    """Check everything now, as AWS does, and put the tags on when news of them has spread: they are seen a
-    while after that, where the fault `consistency` is on.
-    """
+    """Check the request now, as AWS does, and create the tags; the fault `consistency` delays them."""
     from moto.ec2.models import validate_resource_ids
 
     resources = list(parameters.get("Resources", ()))
@@ -96,10 +94,10 @@ _KEY = re.compile(r"ssh-(rsa|ed25519) [A-Za-z0-9+/]+={0,2}( [ -~]*)?\s*")
 
 
 def _send_key(parameters: Parameters, region: str) -> dict[str, Any]:
-    """Keep a public key that an instance's sshd finds in the metadata for a minute.
+    """Keep a public key for a minute in the metadata, where the instance's sshd finds it.
 
-    On AWS the key is signed, and a program that Ubuntu's and Amazon Linux's images bring checks that. Here
-    the hosts' own program takes the key as it is (yard/machines/hosts/planning/own_files.py).
+    On AWS the key is signed, and a program in Ubuntu's and Amazon Linux's AMIs checks that. The hosts' own
+    program accepts the unsigned key (yard/machines/hosts/planning/own_files.py).
     """
     host = host_store.hosts.get(parameters["InstanceId"])
     if host is None or host.instance.region != region:
@@ -112,8 +110,8 @@ def _send_key(parameters: Parameters, region: str) -> dict[str, Any]:
     return {"RequestId": str(uuid.uuid4()), "Success": True}
 
 
-# EC2's default key for EBS volumes: moto lets it be set, and neither read nor set back.
-AWS_OWN_KEY = "alias/aws/ebs"  # as EC2 names it in an account that never changed it
+# EC2's default key for EBS volumes: moto can set it, but neither show nor reset it.
+AWS_OWN_KEY = "alias/aws/ebs"  # EC2's answer in an account that never changed it
 
 
 def _ebs_key(_parameters: Parameters, region: str) -> dict[str, Any]:
@@ -125,8 +123,8 @@ def _reset_ebs_key(parameters: Parameters, region: str) -> dict[str, Any]:
     return _ebs_key(parameters, region)
 
 
-# The clients of a provider of OpenID Connect: moto keeps them, and offers no call that changes them. To add
-# or remove one again changes nothing, as on AWS.
+# Clients of an OpenID Connect provider: moto keeps them, but has no calls that change them. As on AWS,
+# repeating a call changes nothing.
 def _add_client(parameters: Parameters, region: str) -> dict[str, Any]:
     _remove_client(parameters, region)
     _provider(parameters).client_id_list.append(parameters["ClientID"])
@@ -144,7 +142,7 @@ def _provider(parameters: Parameters) -> Any:
 
 
 def _list_ecs_clusters(_parameters: Parameters, region: str) -> dict[str, Any]:
-    """List those that are there; moto goes on to show deleted ones."""
+    """List the ECS clusters that exist; moto also shows deleted ones."""
     clusters = moto_backend("ecs", region).clusters.values()
     return {"clusterArns": [cluster.arn for cluster in clusters if cluster.status == "ACTIVE"]}
 
@@ -156,7 +154,7 @@ OPERATIONS: Mapping[str, Answerer] = {
     "DeleteVpc": _delete_vpc,
     "GetEbsDefaultKmsKeyId": _ebs_key,
     "ListClusters": _list_ecs_clusters,
-    # The CDK's command line calls it after a failed deployment: the yard keeps no trail.
+    # The CDK calls it after a failed deployment; the yard has no CloudTrail.
     "LookupEvents": lambda _parameters, _region: {"Events": []},
     "RemoveClientIDFromOpenIDConnectProvider": _remove_client,
     "ResetEbsDefaultKmsKeyId": _reset_ebs_key,

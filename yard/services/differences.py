@@ -1,6 +1,6 @@
 """How jobs of AWS Batch, bakes and training jobs differ from AWS's; `slipway yard status` prints it.
 
-Those of AWS PCS are in pcs/differences.py, single calls in pretending.py.
+Differences of AWS PCS are in pcs/differences.py, those of single calls in pretending.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def batch_jobs() -> list[str]:
         f"isolation: {best_tier().words}",
         f"homes: {home.WORDS[best_tier().isolated]}",
         f"shared file systems (one folder each): {storage.file_systems()}",
-        *(f"left out: {each}" for each in OF_BATCH),
+        *(f"left out: {what}" for what in OF_BATCH),
     ]
 
 
@@ -52,7 +52,7 @@ def bakes() -> list[str]:
     return [
         f"the build instance: {stand_in}; {best_tier().words.partition(':')[0]}",
         f"baked AMIs: {image_store.folder()}",
-        *(f"left out: {each}" for each in OF_BAKES),
+        *(f"left out: {what}" for what in OF_BAKES),
     ]
 
 

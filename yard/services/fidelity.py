@@ -1,7 +1,7 @@
-"""How far each API call can be trusted: served by the yard itself, answered by moto, or refused.
+"""Tells for each API call if the yard itself serves it, moto answers it, or it is refused.
 
-A service is listed where the yard serves one of its calls or makes one of its resource types. What moto has
-is read from its sources, which is fast and starts none of its back ends.
+A service is listed if the yard serves one of its calls or makes one of its resource types. What moto
+implements is read from its source files, which is fast and starts none of its back ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slipway.yard.services import pretending, registry
 
 OWN, MOTO, REFUSED = "behavioural", "backed by moto", "refused"
 _METHOD = re.compile(r"^    def ([a-z]\w*)\(\s*self", re.MULTILINE)
-# The prefix of CloudFormation's types -> botocore's service, where lower case is not enough.
+# Service in CloudFormation's types -> botocore's name, where that is not its lower case.
 _SERVICE_OF = {
     "AutoScaling": "autoscaling",
     "CloudWatch": "cloudwatch",
@@ -24,27 +24,27 @@ _SERVICE_OF = {
     "SecretsManager": "secretsmanager",
 }
 _NO_SERVICE = frozenset({"CDK"})
-_FOLDERS = {"lambda": "awslambda"}  # of moto
+_FOLDERS = {"lambda": "awslambda"}  # botocore's name -> moto's folder
 
 
 def services() -> tuple[str, ...]:
-    """The services that are listed, by botocore's names."""
+    """Return the listed services, by botocore's names."""
     from slipway.yard.cloudformation.resources.registry import TYPES
 
     made = {kind.split("::")[1] for kind in TYPES if kind.startswith("AWS::")} - _NO_SERVICE
-    own = {*registry.SERVICES, *(service for service, _ in registry.OPERATIONS)}
+    served = {*registry.SERVICES, *(service for service, _ in registry.OPERATIONS)}
     pretended = {service for service, _ in pretending.REASONS}
-    return tuple(sorted({*own, *pretended, *(_SERVICE_OF.get(name, name.lower()) for name in made)}))
+    return tuple(sorted({*served, *pretended, *(_SERVICE_OF.get(name, name.lower()) for name in made)}))
 
 
 @lru_cache(maxsize=1)
 def calls() -> Mapping[str, Mapping[str, str]]:
-    """Service -> operation -> its fidelity, for every operation that AWS's model of the service has."""
+    """Return service -> operation -> fidelity, for every operation in AWS's model of the service."""
     return {service: _calls(service) for service in services()}
 
 
 def summary() -> list[dict[str, object]]:
-    """One row a service: how many calls are of each kind."""
+    """Return one row per service: the number of calls of each kind."""
     rows: list[dict[str, object]] = []
     for service, fidelities in calls().items():
         counts = {word: sum(one == word for one in fidelities.values()) for word in (OWN, MOTO, REFUSED)}
@@ -60,11 +60,11 @@ def _calls(service: str) -> dict[str, str]:
     sources = [*folder.glob("responses.py"), *folder.glob("responses/*.py")]
     names = (name for file in sources for name in _METHOD.findall(file.read_text("utf-8")))
     known = frozenset(name.replace("_", "") for name in names)
-    own = _own(service)
+    served = _own(service)
     found = {}
     for name in get_session().get_service_model(service).operation_names:
         is_motos = service not in registry.SERVICES and name.lower() in known
-        found[name] = OWN if name in own else MOTO if is_motos else REFUSED
+        found[name] = OWN if name in served else MOTO if is_motos else REFUSED
     return {**found, **{name: REFUSED for of, name in pretending.REASONS if of == service}}
 
 

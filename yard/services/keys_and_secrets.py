@@ -1,4 +1,4 @@
-"""Keys and their aliases (KMS), secrets and their policies (Secrets Manager)."""
+"""Resource types of KMS (keys, aliases) and Secrets Manager (secrets, policies)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put_enabled(scope: ResourceScope) -> None:
 
 
 def delete_key(scope: ResourceScope) -> None:
-    """A key is never gone at once: it waits, as on AWS, and cannot be used meanwhile."""
+    """Schedule the deletion of a key, which cannot be used meanwhile: KMS never deletes one at once."""
     state = scope.send("describe_key", KeyId=scope.id)["KeyMetadata"]["KeyState"]
     if state != "PendingDeletion":
         days = scope.properties.get("PendingWindowInDays")
@@ -50,7 +50,7 @@ def read_policy(scope: ResourceScope) -> object:
 
 
 def secret_text(scope: ResourceScope) -> str | None:
-    """The template's text, or a generated one; with GenerateStringKey, put into the template's JSON."""
+    """Return the template's text, or a generated one; GenerateStringKey puts it into the template's JSON."""
     wanted: Mapping[str, Any] | None = scope.properties.get("GenerateSecretString")
     if wanted is None:
         text = scope.properties.get("SecretString")
@@ -81,7 +81,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 "Description",
                 put=call("update_key_description", KeyId=ID, Description=prop("Description", "")),
             ),
-            # Read when the key is deleted, and not before.
+            # Only read when the key is deleted.
             setting("PendingWindowInDays", put=lambda _scope: None),
             tags(KeyId=ID),
         ),
@@ -129,7 +129,7 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
             tags(SecretId=ID),
         ),
-        # CloudFormation does not leave a deleted secret in its recovery window.
+        # CloudFormation deletes a secret without a recovery window.
         delete_call=call("delete_secret", SecretId=ID, ForceDeleteWithoutRecovery=True),
         reads=mirrored("Description KmsKeyId Tags"),
         accepts=frozenset({"GenerateSecretString"}),

@@ -1,14 +1,13 @@
-"""Calls that moto answers as if something ran: the yard refuses each by name, with what to use instead.
+"""Calls that moto answers as if something ran: the yard refuses them, with a reason.
 
-To add one: its name beside a reason. A call that the yard learns to carry out goes from here, and gets a
-module in registry.py.
+To add one: its name next to a reason. A call that the yard implements later moves to registry.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Why nothing would run, and the calls of which that is so.
+# Why nothing would run -> calls.
 _CALLS: Mapping[str, str] = {
     "no query or data job runs here": (
         "athena:StartQueryExecution emr:AddJobFlowSteps emr:RunJobFlow emr-serverless:StartJobRun"
@@ -44,12 +43,12 @@ REASONS: Mapping[tuple[str, str], str] = {
     for service, operation in (call.split(":") for call in calls.split())
 }
 
-# What is answered, and means less than on AWS.
+# Calls and settings that are accepted, but do less than on AWS.
 LESS_THAN_AWS = (
     "Lambda functions of Python run on the yard's own Python and boto3, whatever version their runtime names",
     "a Lambda function has no limit of memory, is not kept warm, and reaches the yard, not the internet",
     "a custom resource's function sends its response by http",
-    "the CDK's AwsCustomResource and Provider are done by the yard, for their functions are of Node.js",
+    "the yard does the work of the CDK's AwsCustomResource and Provider, whose functions need Node.js",
     "a bucket deployment of the CDK invalidates no CloudFront distribution and writes no metadata",
     "an EFS replication is kept in its template: no destination is made, and no file is copied",
     "CloudWatch Logs masks no data and indexes no field",
@@ -60,13 +59,13 @@ LESS_THAN_AWS = (
     "AMIs, accounts, prefix lists and endpoint services that are not this account's are taken on trust",
     "FSx and EFS file systems are available at once; an EFS of a job or a host is a folder of this machine",
     "NAT gateways and VPC endpoints are kept and carry no traffic",
-    "queues, tables, load balancers, databases and users of a stack are recorded, and nothing reaches one",
+    "queues, tables, load balancers, databases and users of a stack are only recorded, and cannot be used",
     "SsmAssociations of an EC2 instance start no document, and other associations are recorded only",
-    "a public parameter of AWS has one version, which stands for every other",
-    "Fn::ForEach goes over lists that stand in the template, and over no parameter",
+    "a public parameter of AWS has one version, which answers for all others",
+    "Fn::ForEach loops over lists in the template, not over parameters",
     "a wait condition is met at once; nobody signals it",
     "a cluster of ParallelCluster's custom resource is checked and kept: no head node starts, no job runs",
     "AWS PCS's sample AMIs are there by name, with ids of the yard's own",
-    "AMIs of AWS's public parameters have their owner, processors and root device, and nothing is in them",
-    "CloudFormation's own tags, aws:cloudformation:*, are on no resource",
+    "AMIs of AWS's public parameters have their owner, architecture and root device, but are empty",
+    "CloudFormation's own tags, aws:cloudformation:*, are not added to resources",
 )

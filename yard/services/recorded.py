@@ -1,6 +1,6 @@
-"""A store for services that moto lacks: what was created is kept, can be found by ARN, and carries tags.
+"""A store for services that moto lacks: it keeps their resources by ARN, with tags.
 
-PCS and Image Builder are built on it; to build another, see how little yard/services/pcs/api.py adds.
+PCS and Image Builder use it. To build another service, take yard/services/pcs/api.py as the example.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOT_KEPT = frozenset({"clientToken", "tags", "dryRun"})
 
 @dataclass(slots=True, kw_only=True)
 class StoredRecord:
-    """One resource: what its maker gave, and what the service adds to it in its answers."""
+    """One resource: its parameters, and what the service adds in its answers."""
 
     arn: str
     kind: str
@@ -39,14 +39,14 @@ class StoredRecord:
 
 
 class Store:
-    """The records of one service, of all regions."""
+    """The records of one service, in all regions."""
 
     def __init__(self) -> None:
         self._records: dict[str, StoredRecord] = {}
         self._lock = threading.RLock()
 
     def add(self, record: StoredRecord, conflict: ApiError) -> StoredRecord:
-        """Keep it. The same client token again gives the first record, else the same ARN the conflict."""
+        """Keep the record. A repeated client token returns the first one; a taken ARN raises `conflict`."""
         with self._lock:
             for known in self._records.values():
                 same_token = record.client_token and known.client_token == record.client_token
@@ -86,7 +86,7 @@ class Store:
             self._records.clear()
 
     def tag_call(self, operation: str, parameters: Mapping[str, Any], missing: ApiError) -> dict[str, Any]:
-        """The three operations that every service of this kind has in the same words."""
+        """Answer the three tag operations, which all of these services have in the same form."""
         record = self.at(parameters["resourceArn"])
         if record is None:
             raise missing
@@ -103,12 +103,12 @@ TAG_OPERATIONS = frozenset({"TagResource", "UntagResource", "ListTagsForResource
 
 
 def kept(parameters: Mapping[str, Any], *but: str) -> dict[str, Any]:
-    """Keep the part of a request that belongs to the resource."""
+    """Return the part of a request that belongs to the resource."""
     return {name: value for name, value in parameters.items() if name not in _NOT_KEPT and name not in but}
 
 
 def given_tags(parameters: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The tags of a call of EC2's."""
+    """Return the tags in a call to EC2."""
     return [
         tag
         for specification in parameters.get("TagSpecifications", [])
@@ -128,7 +128,7 @@ def paged(
     asked: tuple[str, str] = ("nextToken", "maxResults"),
     size: int | None = None,
 ) -> dict[str, Any]:
-    """Answer with this page of the items, and the token of the following one, where there is one."""
+    """Answer with the requested page of the items, and the token of the next page, if any."""
     token, most = asked
     start = int(parameters.get(token) or 0)
     end = start + int(parameters.get(most) or size or len(items) or 1)

@@ -1,7 +1,7 @@
-"""What the yard serves itself: a service, or single operations of one that moto otherwise serves.
+"""Lists what the yard serves itself: whole services, and single operations of services that moto serves.
 
 To add one: a module and its name here. Its table OPERATIONS has a function of the parameters and the region
-for each operation, or its `call(operation, parameters, region)` answers all of CALLS; either raises ApiError.
+for each operation, or its `call(operation, parameters, region)` answers all of them; both raise ApiError.
 A module that keeps anything in memory also has `reset()`.
 """
 
@@ -15,7 +15,7 @@ from slipway.yard.errors import not_emulated
 from slipway.yard.gateway.pipeline import Answerer
 from slipway.yard.services import pretending
 
-# botocore's name of the service -> module.
+# botocore's service name -> module.
 SERVICES: Mapping[str, str] = {
     "cloudformation": "slipway.yard.cloudformation.api.api",
     "codebuild": "slipway.yard.services.codebuild.api",
@@ -25,7 +25,7 @@ SERVICES: Mapping[str, str] = {
     "service-quotas": "slipway.yard.services.service_quotas.api",
 }
 
-# Of services that moto otherwise serves: the module below this package, and the operations that it answers.
+# Operations of services that moto serves: (service, module below this package) -> operations.
 _ROWS: Mapping[tuple[str, str], str] = {
     ("iam", "corrections"): "AddClientIDToOpenIDConnectProvider RemoveClientIDFromOpenIDConnectProvider",
     ("autoscaling", "autoscaling.api"): "CreateAutoScalingGroup DescribeScalingActivities",
@@ -82,7 +82,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
 
 
 def answerer_of(service: str, operation: str) -> Answerer | None:
-    """Return what answers this call; None leaves it to moto, unless moto would only pretend."""
+    """Return the function that answers this call; None: moto. Refuse what moto would only pretend to do."""
     if reason := pretending.REASONS.get((service, operation)):
         raise not_emulated(service, operation, reason=reason)
     path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
@@ -98,7 +98,7 @@ def answerer_of(service: str, operation: str) -> Answerer | None:
 
 
 def reset() -> None:
-    """Forget everything that was created, in the modules that were used so far."""
+    """Reset all modules that were used so far."""
     import sys
 
     for path in {*SERVICES.values(), *OPERATIONS.values()}:

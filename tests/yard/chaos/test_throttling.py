@@ -62,6 +62,10 @@ def test_each_service_throttles_in_its_own_words_and_our_clients_know_them(
     assert is_throttled({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}})
 
 
+def test_most_services_throttle_in_the_message_of_aws() -> None:
+    assert {refusal(service).message for service in ("autoscaling", "lambda", "logs")} == {"Rate exceeded"}
+
+
 def test_a_throttled_yard_refuses_the_burst_that_aws_would_refuse(yard: RunningYard) -> None:
     control(yard, "POST", "/switches", {"values": {"throttling": 1000}})
     queues = yard.client("batch").describe_job_queues

@@ -16,7 +16,7 @@ from slipway.yard.commands import account, faults
 from slipway.yard.commands import yard as commands
 from slipway.yard.endpoint import ACCESS_KEY_ID
 from slipway.yard.gateway.faults import FaultKind
-from slipway.yard.services.ec2 import stand_ins
+from slipway.yard.services.ec2 import empty_amis
 from tests.jobs.conftest import Slipway
 from tests.yard.asking import refusal
 from tests.yard.conftest import REGION, RunningYard
@@ -267,7 +267,7 @@ def test_a_yard_that_starts_in_chaos_says_its_seed_and_keeps_it(tmp_path: Path) 
 
 
 def test_the_amis_that_help_names_are_those_that_can_stand_in() -> None:
-    assert sorted(account.IMAGES) == sorted(stand_ins.IMAGES)
+    assert sorted(account.IMAGES) == sorted(empty_amis.IMAGES)
 
 
 def test_an_ami_stands_in_and_a_quota_is_granted_by_a_command_each(slipway: Slipway) -> None:

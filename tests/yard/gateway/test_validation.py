@@ -109,8 +109,8 @@ def test_every_mistake_is_told_at_once(yard: RunningYard) -> None:
     ("body", "said"),
     [
         ({"clusterName": "a", "colour": "red"}, "Unknown parameter 'colour'"),
-        ({"clusterName": 7}, "Value '7' at 'clusterName' is of the wrong type; a string is wanted"),
-        ({"tags": {}}, "Value '{}' at 'tags' is of the wrong type; a list is wanted"),
+        ({"clusterName": 7}, "Value '7' at 'clusterName' is of the wrong type; it must be a string"),
+        ({"tags": {}}, "Value '{}' at 'tags' is of the wrong type; it must be a list"),
         ({"settings": [{"name": "containerInsights", "worth": "x"}]}, "Unknown parameter 'settings.1.worth'"),
     ],
 )

@@ -109,7 +109,7 @@ def test_jobs_see_packages_that_an_installer_linked_from_a_home(tmp_path: Path) 
 def test_no_signal_ever_goes_to_a_whole_group_of_processes() -> None:
     """0 is the caller's own group, and -1 everything that it may signal."""
     for number in (0, -1):
-        with pytest.raises(AssertionError, match="whole groups"):
+        with pytest.raises(AssertionError, match="mean process groups"):
             kill_all([number], signal.SIGCONT)
 
 

@@ -19,7 +19,7 @@ Shown = dict[str, Any]
 
 
 def given(**values: Any) -> Shown:
-    """Drop the members that are None: absent members stay out of an answer."""
+    """Return the values without those that are None: an answer leaves out absent members."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -111,7 +111,7 @@ def event(one: Event, owner: Stack) -> Shown:
 
 
 def operation_event(one: Event, owner: Stack) -> Shown:
-    """An event of the newer DescribeEvents."""
+    """Return an event in the form of the newer DescribeEvents."""
     shown = event(one, owner)
     del shown["StackName"]
     kind = "STACK_EVENT" if one.type == STACK_TYPE else "PROGRESS_EVENT"
@@ -185,7 +185,7 @@ def change_set_summary(one: ChangeSet, owner: Stack) -> Shown:
 
 
 def change(one: Change, *, with_values: bool) -> Shown:
-    """One entry of a change set's Changes."""
+    """Return one entry of a change set's Changes."""
     scope = sorted({detail.attribute for detail in one.details})
     shown = given(
         PolicyAction=one.policy_action,
@@ -239,12 +239,12 @@ def _value(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, default=_unknown)
 
 
-# A long list, one page at a time.
+# Pagination.
 T = TypeVar("T")
 
 
 def page(items: Sequence[T], call: StackRequest, *, size: int) -> tuple[Sequence[T], dict[str, str]]:
-    """The page that NextToken names, and the token of the one after it, if any."""
+    """Return the page that NextToken names, and the token of the next page, if any."""
     token = str(call.get("NextToken", "0"))
     if not token.isdigit():
         raise ApiError("ValidationError", f"NextToken '{token}' is none that the yard gave out")

@@ -1,6 +1,7 @@
-"""CloudFormation's API in the yard.
+"""CloudFormation's API in the yard: the read-only calls, and the table of all calls.
 
-To add a call: a function that takes a Call in the file of its kind, and its line in CALLS.
+To add a call: a function that takes a StackRequest (a change belongs into commands.py or
+change_set_commands.py), and its line in CALLS.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from slipway.yard.cloudformation.template import checks, sources
 from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError
 
-# The calls that only look: stacks, events, resources, templates, exports and drift.
+# The read-only calls: stacks, events, resources, templates, exports and imports.
 WITH_ID = "Stack with id {} does not exist"
 STAGES = ["Original", "Processed"]
 
@@ -38,7 +39,7 @@ def describe_stacks(call: StackRequest) -> Answer:
 
 
 def _family(call: StackRequest, stack: Stack) -> dict[str, str]:
-    """The parent of a nested stack, and the stack above them all."""
+    """Return the parent of a nested stack, and the root of all its parents."""
     parent = _parent(call, stack)
     if parent is None:
         return {}
@@ -49,9 +50,9 @@ def _family(call: StackRequest, stack: Stack) -> dict[str, str]:
 
 
 def _parent(call: StackRequest, stack: Stack) -> Stack | None:
-    for one in call.engine.stacks(call.region):
-        if any(record.resource.physical_id == stack.stack_id for record in list(one.records.values())):
-            return one
+    for other in call.engine.stacks(call.region):
+        if any(record.resource.physical_id == stack.stack_id for record in list(other.records.values())):
+            return other
     return None
 
 
@@ -76,7 +77,7 @@ def describe_stack_events(call: StackRequest) -> Answer:
 
 
 def describe_events(call: StackRequest) -> Answer:
-    """The newer list of events, which also holds why a change set failed its validation."""
+    """Answer with the newer list of events, which also says why a change set failed its validation."""
     if call.get("ChangeSetName"):
         stack, change_set = locate(call)
         shown = answers.validation_events(change_set, stack)
@@ -84,10 +85,10 @@ def describe_events(call: StackRequest) -> Answer:
         stacks = [call.stack()] if call.get("StackName") else call.engine.stacks(call.region)
         wanted = call.get("OperationId")
         shown = [
-            answers.operation_event(one, stack)
+            answers.operation_event(event, stack)
             for stack in stacks
-            for one in reversed(stack.events)
-            if wanted in (None, one.operation.operation_id)
+            for event in reversed(stack.events)
+            if wanted in (None, event.operation.operation_id)
         ]
     else:
         message = "One of ChangeSetName, OperationId or StackName must be specified"
@@ -99,7 +100,7 @@ def describe_events(call: StackRequest) -> Answer:
 
 
 def _resources(stack: Stack, logical_id: str | None = None) -> list[Event]:
-    found = [one for one in stack.latest.values() if logical_id in (None, one.logical_id)]
+    found = [event for event in stack.latest.values() if logical_id in (None, event.logical_id)]
     if logical_id is not None and not found:
         raise ApiError("ValidationError", f"Resource {logical_id} does not exist for stack {stack.name}")
     return found
@@ -113,13 +114,13 @@ def describe_stack_resources(call: StackRequest) -> Answer:
     logical_id = call.get("LogicalResourceId")
     with stack.lock:
         names = {"StackId": stack.stack_id, "StackName": stack.name}
-        found = [{**names, **answers.resource(one, stack)} for one in _resources(stack, logical_id)]
+        found = [{**names, **answers.resource(event, stack)} for event in _resources(stack, logical_id)]
     return {"StackResources": found}
 
 
 def _owner(call: StackRequest, physical_id: str) -> Stack:
     for stack in call.engine.stacks(call.region):
-        if any(one.resource.physical_id == physical_id for one in stack.records.values()):
+        if any(record.resource.physical_id == physical_id for record in stack.records.values()):
             return stack
     raise ApiError("ValidationError", f"Stack for {physical_id} does not exist")
 
@@ -191,7 +192,7 @@ def get_template_summary(call: StackRequest) -> Answer:
     metadata = template.section("Metadata")
     return {
         **summary,
-        "ResourceTypes": sorted({one.type for one in template.resources.values()}),
+        "ResourceTypes": sorted({resource.type for resource in template.resources.values()}),
         **answers.given(
             Version=template.body.get("AWSTemplateFormatVersion"),
             Metadata=json.dumps(metadata) if metadata else None,
@@ -224,7 +225,7 @@ def list_imports(call: StackRequest) -> Answer:
 
 
 def list_hook_results(call: StackRequest) -> Answer:
-    """The yard has no hooks; the CDK asks for their results when a change set fails."""
+    """Answer with no results: the yard has no hooks, but the CDK asks when a change set fails."""
     return {"HookResults": []}
 
 
@@ -266,12 +267,12 @@ CALLS: Mapping[str, Callable[[StackRequest], dict[str, Any]]] = {
 
 
 def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
-    """The answer of this process's CloudFormation; an ApiError for what it refuses."""
+    """Return the answer of this process's CloudFormation; raise ApiError if it refuses the call."""
     return answer(_engine(), operation, parameters, region)
 
 
 def answer(engine: StackEngine, operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
-    """The same with an engine of one's own."""
+    """Return the answer of the given engine; raise ApiError if it refuses the call."""
     if operation not in CALLS:
         raise ApiError(
             "InvalidAction", f"The yard's CloudFormation has no {operation}: it knows {', '.join(CALLS)}."
@@ -298,7 +299,7 @@ def _engine() -> StackEngine:
 
 
 def reset() -> None:
-    """Forget every stack and what they recorded; what else they made, its own service forgets."""
+    """Forget every stack and recorded resource; each service forgets its own resources."""
     from slipway.yard.cloudformation.resources import recorded
 
     _engine.cache_clear()

@@ -1,4 +1,4 @@
-"""The calls on change sets: created at once, executed in the stack's own thread."""
+"""The calls on change sets, which are created at once and executed in the stack's thread, and on drift."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def create_change_set(call: StackRequest) -> Answer:
     stack = _stack_for(call, kind, name)
     with stack.lock:
         if kind == "UPDATE":
-            # How failures are met is decided on execution, so a stack that stopped half-way may be looked at.
+            # The execution decides how failures are handled, so a stack that stopped half-way may have a
+            # change set.
             refuse_unless_updatable(stack, disable_rollback=True)
         if name in stack.change_sets:
             raise ApiError("AlreadyExistsException", f"ChangeSet [{name}] already exists")
@@ -87,7 +88,7 @@ def _draw_up(call: StackRequest, stack: Stack, intent: Intent, name: str) -> Cha
 
 
 def locate(call: StackRequest) -> tuple[Stack, ChangeSet]:
-    """The change set by name or id; ChangeSetNotFound where there is none."""
+    """Return the stack and its change set by name or id; raise ChangeSetNotFound if there is none."""
     wanted, stack_given = str(call.get("ChangeSetName", "")), call.get("StackName")
     stacks = [call.stack()] if stack_given else call.engine.stacks(call.region)
     for stack in stacks:
@@ -122,14 +123,14 @@ def execute_change_set(call: StackRequest) -> Answer:
         call.engine.deploy(stack, change_set.blueprint, settings, call.operation(f"{change_set.kind}_STACK"))
         change_set.execution_status = "EXECUTE_COMPLETE"
         stack.change_set_id = change_set.change_set_id
-        # The others were drawn up against a stack that is another now.
+        # The other change sets were computed for the stack as it was before.
         stack.change_sets = {change_set.name: change_set}
     call.engine.wait(stack)
     return {}
 
 
 def _settings(call: StackRequest, drawn_up: StackSettings) -> StackSettings:
-    """Read the settings for failures, which may be decided as late as on execution."""
+    """Return the settings, with the request's choice for failures, which execution may still change."""
     return replace(
         drawn_up,
         disable_rollback=bool(call.get("DisableRollback", drawn_up.disable_rollback)),
@@ -138,7 +139,7 @@ def _settings(call: StackRequest, drawn_up: StackSettings) -> StackSettings:
 
 
 def delete_change_set(call: StackRequest) -> Answer:
-    """Deleting what is not there succeeds: the CDK does so before each deployment."""
+    """Delete the change set; an absent one is no error, since the CDK deletes before each deployment."""
     try:
         stack, change_set = locate(call)
     except ApiError as error:

@@ -64,7 +64,7 @@ def _policy(call: StackRequest) -> str | None:
 
 
 def has_changes(stack: Stack, intent: Intent) -> bool:
-    """Return True if an update would do anything; after a failed update it always would."""
+    """Return True if an update would change anything; after a failed update it always would."""
     old = stack.blueprint
     return (
         old is None
@@ -77,7 +77,7 @@ def has_changes(stack: Stack, intent: Intent) -> bool:
 
 
 def delete_stack(call: StackRequest) -> Answer:
-    """Deleting what is not there succeeds; what is being created is cancelled first."""
+    """Delete the stack; an absent one is no error, and a creation in progress is cancelled first."""
     stack = call.engine.find(call.region, str(call.get("StackName", "")))
     if stack is None or stack.status in ("DELETE_COMPLETE", "DELETE_IN_PROGRESS"):
         return {}
@@ -212,10 +212,11 @@ def get_stack_policy(call: StackRequest) -> Answer:
     return {} if policy is None else {"StackPolicyBody": policy}
 
 
-# What a request asks of a stack: a blueprint that has passed the checks, and the stack's settings.
+# An Intent is what a request wants a stack to be: a checked blueprint, and the stack's settings.
 STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
-# Each would change what happens, so it is refused rather than ignored. ImportExistingResources, which the
-# CDK's bootstrap sets, is not: where something of that name exists, its creation fails and says so.
+# Parameters that the yard does not implement; ignoring one would change what happens.
+# ImportExistingResources, which the CDK's bootstrap sets, is ignored: where a resource of that name exists,
+# its creation fails and says so.
 REFUSED = {
     "ResourcesToImport": "import resources",
     "DeploymentMode": "revert drift",
@@ -242,7 +243,7 @@ def stack_name(call: StackRequest) -> str:
 
 
 def intent_of(call: StackRequest, stack: Stack) -> Intent:
-    """The blueprint and settings that a create, update or change set asks for; nothing is made."""
+    """Return the blueprint and settings that a create, update or change set asks for; nothing is made."""
     for name, what in REFUSED.items():
         if call.get(name):
             raise ApiError("ValidationError", f"The yard does not {what}: leave {name} out.")
@@ -292,7 +293,7 @@ def _given(listed: list[Mapping[str, Any]]) -> dict[str, str | None]:
 
 
 def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSettings:
-    """Keep what the request leaves out as it was, except how to meet failures."""
+    """Return the settings; what the request leaves out stays as it was, except how failures are handled."""
     deployment = given.get("DeploymentConfig") or {}
     tags = given.get("Tags")
     arns = given.get("NotificationARNs")
@@ -317,7 +318,7 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
 
 
 def role_of(given: Mapping[str, Any], previous: StackSettings) -> str | None:
-    """Return the role that the stack is made with from now on; ValidationError if it cannot be assumed."""
+    """Return the role that works on the stack from now on; raise ValidationError if it cannot be assumed."""
     found: str | None = given.get("RoleARN") or previous.role_arn
     if found:
         assumed(found)

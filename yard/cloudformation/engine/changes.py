@@ -1,6 +1,6 @@
-"""What would change between two blueprints: computed before anything is touched, shown by change sets.
+"""Computes what would change between two blueprints before anything is touched; change sets show it.
 
-The engine asks `needs_replacement`, so that what a change set announces is what happens.
+The engine asks `needs_replacement`, too, so a deployment does what its change set announced.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def needs_replacement(resource_type: str, old: Mapping[str, Any], new: Mapping[s
 
 
 def _recreation(resource_type: str, paths: tuple[Path, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return whether the changed paths ask for a new resource, and the properties that do."""
+    """Return ALWAYS, CONDITIONALLY or NEVER for a replacement, and the properties that cause it."""
     if not paths:
         return NEVER, ()
     if not schemas.is_updatable(resource_type):
@@ -92,7 +92,7 @@ def _covers(pattern: Path, path: Path) -> bool:
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
-    """The paths at which the two differ, as deep as both can be followed."""
+    """Yield the paths at which the two differ, as deep as both can be followed."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
             yield from differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
@@ -100,7 +100,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
         for index in range(max(len(old), len(new))):
             yield from differences(_item(old, index), _item(new, index), (*path, str(index)))
     elif old is ABSENT and isinstance(new, Mapping) and new:
-        # What is nested in an added or a removed object may be what cannot change.
+        # An added or removed object may hold the property that cannot change in place.
         yield from differences({}, new, path)
     elif new is ABSENT and isinstance(old, Mapping) and old:
         yield from differences(old, {}, path)
@@ -115,9 +115,9 @@ def _item(items: list[Any], index: int) -> Any:
 def compare(
     old: Blueprint | None, new: Blueprint, records: Mapping[str, Record], tags: tuple[Tags, Tags] = ({}, {})
 ) -> tuple[Change, ...]:
-    """Every change from what exists to the new blueprint, in the order in which it would be made.
+    """Return every change from what exists to the new blueprint, in the order of deployment.
 
-    `tags` are the stack's own, before and after: where they change, so does all that follows them.
+    `tags` are the stack's own, before and after: if they change, so does each resource that carries them.
     """
     changes: dict[str, Change] = {}
     for name, planned in new.resources.items():
@@ -216,7 +216,7 @@ def _other_attributes(before: Planned, after: Planned) -> Iterator[Detail]:
 
 
 def _dynamic(after: Planned, changes: Mapping[str, Change]) -> Iterator[Detail]:
-    """References whose value will be another, because their target is replaced or changed."""
+    """Yield the references whose value changes because their target is replaced or changed."""
     for path, value in _pendings(after.properties):
         for reference in sorted(value.references, key=str):
             if _will_change(reference, changes):
@@ -250,7 +250,7 @@ def _pendings(value: Any, path: Path = ()) -> Iterator[tuple[Path, Pending]]:
             yield from _pendings(item, (*path, str(index)))
 
 
-# A change set: what an execution would do, decided when it was created.
+# A change set says what its execution would do; this is decided when it is created.
 NO_CHANGES = (
     "The submitted information didn't contain changes. Submit different information to create a change set."
 )

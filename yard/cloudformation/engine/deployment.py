@@ -1,6 +1,7 @@
-"""One create or update of a stack: resources in order, outputs and exports, then what is no longer wanted.
+"""One create or update of a stack: makes resources in order, then outputs and exports, then cleans up.
 
-What fails on the way is left to rollback.py, or stays as it is where the caller asked for no rollback.
+After a failure rollback.py takes over, or the stack stays as it is if the caller asked for no rollback.
+Stack policies are checked here, too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NO_REPLACEMENT = "Replacement type updates not supported on stack with disable-r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """`verb` is CREATE or UPDATE; the stack's status is already <verb>_IN_PROGRESS."""
+    """Runs one create or update; `verb` says which, and the stack's status is already <verb>_IN_PROGRESS."""
 
     stack: Stack
     blueprint: Blueprint
@@ -87,7 +88,7 @@ class Deployment:
             self.stack.records[name] = record
 
     def _bring_up_to_date(self, current: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
-        # The template of a nested stack may be another one at the same address.
+        # The template of a nested stack may have changed under the same URL.
         is_same = current.properties == properties and current.type != STACK_TYPE
         if is_same and current.logical_id not in self.stack.dirty:
             declared = planned.declared
@@ -110,7 +111,7 @@ class Deployment:
     def _outputs(self) -> tuple[Output, ...]:
         scope = scope_of(self.stack, self.blueprint, self.surroundings)
         outputs = tuple(evaluated_output(key, raw, scope) for key, raw in present_outputs(scope).items())
-        values = {one.export_name: one.value for one in outputs if one.export_name is not None}
+        values = {output.export_name: output.value for output in outputs if output.export_name is not None}
         self.surroundings.exports.publish(self.stack.stack_id, self.stack.name, values)
         return outputs
 
@@ -129,12 +130,12 @@ class Deployment:
             self.stack.set_status(self.operation, f"{self.verb}_COMPLETE", leftover)
 
     def _clean_up(self) -> list[str]:
-        """Remove what the update replaced or no longer declares; the names that would not go."""
+        """Remove what the update replaced or no longer declares; return the names that could not go."""
         assert self.stack.base is not None
         records = self.stack.records
         undeclared = [record for name, record in records.items() if name not in self.blueprint.resources]
         held = {record.identity for record in records.values()}
-        replaced = [one for one in self.stack.base.records.values() if one.identity not in held]
+        replaced = [record for record in self.stack.base.records.values() if record.identity not in held]
         left = []
         for record in removal_order([*undeclared, *replaced]):
             successor = records.get(record.logical_id) if record in replaced else None
@@ -160,7 +161,7 @@ class Deployment:
         go_on()
 
     def _announced(self, reason: str) -> Callable[[], None]:
-        """Say what comes of a failed operation, and return what does it."""
+        """Set the status after a failed operation, and return the function that handles the failure."""
         settings = self.stack.settings
         on_failure = settings.on_failure if self.verb == "CREATE" else "ROLLBACK"
         if settings.disable_rollback or on_failure == "DO_NOTHING":
@@ -183,16 +184,17 @@ def _denied(action: str, name: str) -> str:
     return f"Action denied by stack policy: no statement allows [{action}] for resource [{name}]"
 
 
-# Stack policies: which resources an update may touch. Without one, all; with one, only what it allows.
+# Stack policies: without one, an update may change every resource; with one, only those that it allows.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/protect-stack-resources.html
 
 
 def check_stack_policy(body: str) -> str:
-    """The policy as it came; ValidationError for what is none."""
+    """Return the policy unchanged; raise ValidationError if it is not a stack policy."""
     try:
         statements = json.loads(body)["Statement"]
         well_formed = all(
-            one["Effect"] in ("Allow", "Deny") and _resources(one) for one in _listed(statements)
+            statement["Effect"] in ("Allow", "Deny") and _resources(statement)
+            for statement in _listed(statements)
         )
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ApiError(
@@ -212,9 +214,11 @@ def denies(body: str | None, action: str, logical_id: str, resource_type: str) -
     if body is None:
         return False
     applying = [
-        one["Effect"]
-        for one in _listed(json.loads(body)["Statement"])
-        if _names_action(one, action) and _names_resource(one, logical_id) and _holds(one, resource_type)
+        statement["Effect"]
+        for statement in _listed(json.loads(body)["Statement"])
+        if _names_action(statement, action)
+        and _names_resource(statement, logical_id)
+        and _holds(statement, resource_type)
     ]
     return "Deny" in applying or "Allow" not in applying
 

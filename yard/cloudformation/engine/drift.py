@@ -1,4 +1,4 @@
-"""Drift: what a stack's resources are now, compared with what the stack made them."""
+"""Drift detection: compares a stack's resources as they are now with how the stack made them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL
 
 
 def detect(stack: Stack, surroundings: EngineServices, only: Collection[str] = ()) -> Detection:
-    """Read every resource, or only those named, and keep what was found."""
+    """Read every resource, or only those named, and keep the result with the stack."""
     with stack.lock:
         records = [record for name, record in stack.records.items() if not only or name in only]
     found = {record.logical_id: compare(stack, record, surroundings) for record in records}
@@ -37,9 +37,9 @@ def detect(stack: Stack, surroundings: EngineServices, only: Collection[str] = (
 
 
 def compare(stack: Stack, record: Record, surroundings: EngineServices) -> ResourceDrift:
-    """One resource; NOT_CHECKED where its provider cannot read it, UNKNOWN where reading fails."""
+    """Compare one resource: NOT_CHECKED if its provider cannot read it, UNKNOWN if reading fails."""
     provider = surroundings.providers(record.type)
-    # Whoever asks reads the resources, not the stack's role.
+    # Resources are read with the caller's rights, not the stack's role.
     context = replace(context_of(stack, surroundings, LogicalResource.of(record)), role_arn="")
     try:
         actual = provider.read(context, record.resource, record.properties)
@@ -57,7 +57,7 @@ def compare(stack: Stack, record: Record, surroundings: EngineServices) -> Resou
 
 
 def _asked(expected: Any, actual: Any) -> Any:
-    """Keep only what the template sets, at any depth: a service's defaults are no drift."""
+    """Return only what the template sets, at any depth: a service's defaults are no drift."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return {key: _asked(item, actual[key]) for key, item in expected.items() if key in actual}
     if isinstance(expected, list) and isinstance(actual, list):
@@ -67,12 +67,12 @@ def _asked(expected: Any, actual: Any) -> Any:
 
 
 def _without_system_tags(actual: Mapping[str, Any]) -> dict[str, Any]:
-    """Tags whose keys begin with aws: come from services, not from people."""
+    """Leave out tags whose keys begin with aws: these come from services, not from users."""
     tags = actual.get("Tags")
     if not isinstance(tags, list):
         return dict(actual)
-    kept = [tag for tag in tags if not str(dict(tag).get("Key", "")).startswith("aws:")]
-    return {**actual, "Tags": kept}
+    user_tags = [tag for tag in tags if not str(dict(tag).get("Key", "")).startswith("aws:")]
+    return {**actual, "Tags": user_tags}
 
 
 def _differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[PropertyDifference]:
@@ -91,7 +91,7 @@ def _differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iter
 
 
 def _unordered(value: Any) -> Any:
-    """Services give lists back in their own order."""
+    """Sort lists, since services return them in their own order."""
     if isinstance(value, dict):
         return {key: _unordered(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The stacks of every region, and the threads in which operations run on them, one at a time per stack."""
+"""Keeps the stacks of every region and runs operations on them in threads, one at a time per stack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipway.yard.errors import ApiError
 
 LOG = logging.getLogger(__name__)
 UPDATABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-RESUMABLE = ("CREATE_FAILED", "UPDATE_FAILED")  # by another attempt without rollback
+RESUMABLE = ("CREATE_FAILED", "UPDATE_FAILED")  # an update without rollback may go on from here
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class StackRequest:
         return self.engine.surroundings(self.region)
 
     def stack(self, message: str = "Stack [{}] does not exist") -> Stack:
-        """The stack that the request names; ValidationError with the message where there is none."""
+        """Return the stack that the request names; if there is none, raise ValidationError with `message`."""
         name = str(self.get("StackName", ""))
         found = self.engine.find(self.region, name)
         if found is None:
@@ -59,9 +59,9 @@ class StackRequest:
 
 
 class StackEngine:
-    """`patience_seconds`: how long an answer waits for its operation to end.
+    """Keeps all stacks; an answer waits up to `patience_seconds` for its operation to end.
 
-    The CDK looks only every five seconds: a short wait for what takes a moment anyway spares it that pause.
+    The CDK polls only every five seconds, so a short wait spares it that pause after a quick operation.
     """
 
     def __init__(
@@ -93,35 +93,35 @@ class StackEngine:
         )
 
     def stacks(self, region: str) -> tuple[Stack, ...]:
-        """Newest first."""
+        """Return the region's stacks, newest first."""
         stacks = self.region(region).stacks
         with self._lock:
             return tuple(reversed(stacks))
 
     def find(self, region: str, name_or_id: str) -> Stack | None:
-        """A deleted stack is found by its id only."""
+        """Return the stack, if any; a deleted stack is found by its id only."""
         for stack in self.stacks(region):
             if stack.stack_id == name_or_id or (stack.name == name_or_id and not stack.is_gone):
                 return stack
         return None
 
     def new_stack(self, region: str, name: str, status: str) -> Stack:
-        """A stack that nobody else sees yet."""
+        """Return a stack that is not registered yet, so nobody else sees it."""
         stack_id = f"arn:aws:cloudformation:{region}:{self.account}:stack/{name}/{uuid.uuid4()}"
         return Stack(name=name, stack_id=stack_id, region=region, created_at=datetime.now(UTC), status=status)
 
     def register(self, stack: Stack) -> None:
-        """Let others see it; AlreadyExistsException where its name is taken."""
+        """Let others see the stack; raise AlreadyExistsException if its name is taken."""
         stacks = self.region(stack.region).stacks
         with self._lock:
-            if any(one.name == stack.name and not one.is_gone for one in stacks):
+            if any(other.name == stack.name and not other.is_gone for other in stacks):
                 raise ApiError("AlreadyExistsException", f"Stack [{stack.name}] already exists")
             stacks.append(stack)
 
     def deploy(
         self, stack: Stack, blueprint: Blueprint, settings: StackSettings, operation: Operation
     ) -> None:
-        """Begin a create or an update, as the stack's past asks. The caller holds the stack's lock."""
+        """Begin an update if the stack's status allows one, else a create. The caller holds the lock."""
         surroundings = self.surroundings(stack.region)
         verb = "UPDATE" if stack.status in (*UPDATABLE, *RESUMABLE) else "CREATE"
         before = stack.blueprint.imports if stack.blueprint else frozenset()
@@ -136,7 +136,7 @@ class StackEngine:
         self.start(stack, operation, deployment.run)
 
     def start(self, stack: Stack, operation: Operation, work: Callable[[], None]) -> None:
-        """Run the work in a thread of its own, after what it cancels. The caller holds the stack's lock."""
+        """Run the work in a thread, after an operation that it cancels. The caller holds the stack's lock."""
         arguments = (stack, operation, work, stack.worker)
         stack.worker = threading.Thread(
             target=_run, args=arguments, name=f"{operation.kind}-{stack.name}", daemon=True
@@ -167,13 +167,13 @@ def _run(
         work()
     except Exception as error:
         LOG.exception("operation %s on stack %s broke", operation.kind, stack.name)
-        # A stack that stayed in progress could be neither updated nor deleted.
+        # A stack that remained in progress could be neither updated nor deleted.
         prefix = stack.status.removesuffix("_IN_PROGRESS").removesuffix("_COMPLETE_CLEANUP")
         stack.set_status(operation, f"{prefix}_FAILED", f"Internal failure of the yard: {error!r}")
 
 
 def refuse_unless_updatable(stack: Stack, *, disable_rollback: bool) -> None:
-    """ValidationError for a stack whose state allows no update now."""
+    """Raise ValidationError for a stack whose state allows no update now."""
     if stack.status in UPDATABLE:
         return
     if stack.status not in RESUMABLE:

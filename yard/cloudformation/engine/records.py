@@ -1,4 +1,4 @@
-"""What a stack is made of: its resources, its settings and the operations on it."""
+"""The data of a stack: its resources, its settings and tags, and the operations on it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Record:
     deletion_policy: str
     update_replace_policy: str
     default_name: str
-    stack_tags: Mapping[str, str] = field(default_factory=dict)  # those that it was made with
-    # Tells a resource from its replacement. The physical id does not: that of a job definition, which is the
-    # ARN of its newest revision, changes in place.
+    stack_tags: Mapping[str, str] = field(default_factory=dict)  # the stack's tags when the resource was made
+    # Distinguishes a resource from its replacement. The physical id does not: the id of a job definition, the
+    # ARN of its newest revision, changes without a replacement.
     identity: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One command that runs on a stack; its events carry both."""
+    """One command that runs on a stack; its events carry both of its fields."""
 
     kind: str
     token: str | None = None
@@ -51,24 +51,24 @@ class StackSettings:
     disable_rollback: bool = False
     on_failure: str = "ROLLBACK"
     retain_except_on_create: bool = False
-    policy_during_update: str | None = None  # instead of the stack's own, for one update
+    policy_during_update: str | None = None  # replaces the stack's policy during one update
 
 
-# A stack's tags, given to each of its resources that can carry tags, as its template's own would be.
+# A stack's tags are given to each of its resources that can carry tags, as if its template set them.
 # CloudFormation's own tags (aws:cloudformation:stack-name and its like) are left out: no service of the yard
 # lets a caller set a tag that begins with aws:.
 Tags = Mapping[str, str]
 
 
 def with_stack_tags(resource_type: str, properties: Mapping[str, Any], tags: Tags) -> dict[str, Any]:
-    """The properties with the stack's tags; a tag of the template wins over one of the stack's."""
+    """Return the properties with the stack's tags; a tag of the template wins over one of the stack's."""
     holder = schemas.tag_property(resource_type)
     if holder is None or not tags:
         return dict(properties)
-    own = properties.get(holder.name)
+    template_tags = properties.get(holder.name)
     if holder.is_map:
-        return {**properties, holder.name: {**tags, **(own or {})}}
-    listed = [dict(tag) for tag in own or []]
+        return {**properties, holder.name: {**tags, **(template_tags or {})}}
+    listed = [dict(tag) for tag in template_tags or []]
     taken = {tag.get("Key") for tag in listed}
     more = {"PropagateAtLaunch": True} if holder.propagates else {}
     added = [{"Key": key, "Value": value, **more} for key, value in tags.items() if key not in taken]
@@ -76,7 +76,7 @@ def with_stack_tags(resource_type: str, properties: Mapping[str, Any], tags: Tag
 
 
 def tags_for(resource_type: str, now: Tags, at_creation: Tags | None) -> Tags:
-    """The stack's tags as this resource gets them: some types keep those that they were made with."""
+    """Return the stack's tags for this resource: some types keep those that they were made with."""
     holder = schemas.tag_property(resource_type)
     if at_creation is None or holder is None or holder.is_updatable:
         return now

@@ -1,4 +1,4 @@
-"""The values of a blueprint's expressions once its resources exist: properties and outputs."""
+"""Evaluates a blueprint's expressions once its resources exist: properties and outputs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Scope
 from slipway.yard.errors import ApiError
 
-# A VPC has the address blocks that AWS::EC2::VPCCidrBlock gives it after it was made.
+# Attributes that another resource changes later: AWS::EC2::VPCCidrBlock adds address blocks to a VPC.
 CHANGED_BY_OTHERS = {"AWS::EC2::VPC": ("CidrBlockAssociations", "Ipv6CidrBlocks")}
 
 
 def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -> Scope:
-    """The surroundings in which the blueprint's expressions see the stack's resources as they are now."""
+    """Return the scope in which the blueprint's expressions see the stack's resources as they are now."""
 
     def value(reference: Reference) -> Any:
         record = stack.records[reference.logical_id]
@@ -56,7 +56,7 @@ def attribute_of(record: Record, attribute: str) -> Any:
 
 
 def resolve(planned: Planned, scope: Scope, tags: Mapping[str, str]) -> dict[str, Any]:
-    """The properties of a resource with its stack's tags, checked and in the types of its schema."""
+    """Return a resource's properties with its stack's tags, checked and converted to its schema's types."""
     declared = planned.declared
     properties = intrinsics.evaluate(dict(declared.properties), scope)
     properties = with_stack_tags(declared.type, properties, tags)

@@ -1,4 +1,7 @@
-"""Back to what a stack was before an operation failed: changes in place undone, new resources removed."""
+"""Rolls a stack back after a failed operation: undoes changes in place, removes new resources.
+
+It also removes whole stacks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SKIPPED = "Resource skipped during UpdateRollback"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """`operation` is its own, by which the CDK tells it from the operation that failed."""
+    """Rolls back; it has its own `operation`, so the CDK can distinguish it from the one that failed."""
 
     stack: Stack
     surroundings: EngineServices
@@ -41,7 +44,7 @@ class Rollback:
         self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_IN_PROGRESS", reason)
 
     def run(self, skipped: Collection[str] | None = ()) -> None:
-        """`skipped` names resources to leave as they are; None leaves whichever will not go back."""
+        """Roll back, but leave `skipped` resources as they are; None: all that cannot be restored."""
         base = self.stack.base
         assert base is not None, "nothing to go back to"
         stuck = self._restore(base, skipped)
@@ -61,7 +64,7 @@ class Rollback:
             self.stack.blueprint, self.stack.settings = base.blueprint, base.settings
             self.stack.settle()
         else:
-            # A stack that never was still shows what became of its resources.
+            # A stack whose creation failed still shows what became of its resources.
             self.stack.base = None
             self.stack.doomed.clear()
             self.stack.dirty.clear()
@@ -71,7 +74,7 @@ class Rollback:
         self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_FAILED", reason)
 
     def _restore(self, base: Snapshot, skipped: Collection[str] | None) -> list[str]:
-        """Bring the resources of before back in their order; the names of those that would not go back."""
+        """Restore the earlier resources in their order; return the names of those that could not be."""
         stuck = []
         for name, planned in base.blueprint.resources.items() if base.blueprint else ():
             if name not in base.records:
@@ -113,8 +116,10 @@ class Rollback:
             self.stack.records[name] = record
 
     def _properties_of(self, base: Snapshot, planned: Planned, old: Record) -> Mapping[str, Any]:
-        """Evaluate again what refers to other resources: a restored one has another version or revision than
-        before, even if this resource was not touched yet."""
+        """Return the earlier properties; evaluate again those that refer to other resources.
+
+        A restored resource may have a new version or revision, even if this one was not touched.
+        """
         assert base.blueprint is not None
         if not waits_for(dict(planned.properties)):
             return old.properties
@@ -122,7 +127,7 @@ class Rollback:
         return resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings), tags)
 
     def _remove_new(self, base: Snapshot) -> list[str]:
-        """Remove what the failed operation made; the names of what would not go."""
+        """Remove what the failed operation made; return the names of what could not be deleted."""
         new = [record for record in self.stack.records.values() if record.logical_id not in base.records]
         left: list[Record] = []
         for record in removal_order([*self.stack.doomed, *new]):
@@ -151,24 +156,27 @@ class Rollback:
         return True
 
     def _abandon(self, left: list[Record]) -> None:
-        """An update that is rolled back leaves behind what would not go, and forgets it."""
+        """Forget what could not be deleted: the rollback of an update leaves it behind."""
         with self.stack.lock:
             for record in left:
                 if self.stack.records.get(record.logical_id) is record:
                     del self.stack.records[record.logical_id]
 
 
-# Removal of a whole stack, each resource before what it depends on.
+# The removal of a whole stack.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teardown:
-    """`retained` names resources to leave where they are; with `is_forced` so are all that will not go."""
+    """Deletes a stack, each resource before those that it depends on.
+
+    `retained` names resources to keep; `is_forced` also keeps all that cannot be deleted.
+    """
 
     stack: Stack
     operation: Operation
     surroundings: EngineServices
-    status_before: str = "DELETE_FAILED"  # what the stack goes back to where it may not be deleted
+    status_before: str = "DELETE_FAILED"  # the status to return to if the stack may not be deleted
     retained: Collection[str] = ()
     is_forced: bool = False
 
@@ -201,7 +209,7 @@ class Teardown:
             self.stack.set_status(self.operation, "DELETE_COMPLETE")
 
     def _remove_all(self) -> list[str]:
-        """The names of the resources that would not go, and no others that they stand on."""
+        """Remove all; return the names that could not be deleted, without those that they depend on."""
         left: list[Record] = []
         blocked: set[str] = set()
         for group in self.stack.everything():
@@ -230,6 +238,6 @@ class Teardown:
                 self.stack.doomed.remove(record)
             if self.stack.base is not None:
                 older = self.stack.base.records.items()
-                kept = {name: one for name, one in older if one.identity != record.identity}
-                self.stack.base = replace(self.stack.base, records=kept)
+                remaining = {name: one for name, one in older if one.identity != record.identity}
+                self.stack.base = replace(self.stack.base, records=remaining)
         return True

@@ -1,7 +1,7 @@
-"""What the yard keeps of a stack: its resources, its events and where it stands.
+"""What the yard keeps of a stack: its resources, its events, its status and its drift.
 
-A Stack is changed only by the one operation that runs on it; whoever reads it holds its lock. `cancelled`
-tells that operation that nobody wants its end: it stops where it waits, and before its next resource.
+Only the one operation that runs on a Stack changes it; readers hold its lock. Setting `cancelled` stops that
+operation where it waits, and before its next resource.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slipway.yard.cloudformation.template import references
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 
 STACK_TYPE = "AWS::CloudFormation::Stack"
-# Answers carry milliseconds, and the CDK sorts events by them: two events are never closer than this.
+# Answers show milliseconds, and the CDK sorts events by time, so two events are at least this far apart.
 TICK = timedelta(milliseconds=1)
 
 
@@ -46,7 +46,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Holds what a failed operation goes back to; no blueprint if the stack did not exist before."""
+    """Holds the state to which a failed operation returns; no blueprint if the stack did not exist before."""
 
     blueprint: Blueprint | None
     settings: StackSettings
@@ -66,7 +66,7 @@ class Stack:
     blueprint: Blueprint | None = None
     settings: StackSettings = field(default_factory=StackSettings)
     records: dict[str, Record] = field(default_factory=dict)
-    latest: dict[str, Event] = field(default_factory=dict)  # of each resource that is worth showing
+    latest: dict[str, Event] = field(default_factory=dict)  # of each resource that answers show
     outputs: tuple[Output, ...] = ()
     events: list[Event] = field(default_factory=list)
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
@@ -75,9 +75,9 @@ class Stack:
     change_set_id: str | None = None
     policy: str | None = None
     is_protected: bool = False
-    # Of an operation that has not ended well yet:
+    # While an operation has not succeeded yet:
     base: Snapshot | None = None
-    doomed: list[Record] = field(default_factory=list)  # new resources that a rollback has let go
+    doomed: list[Record] = field(default_factory=list)  # new resources that a rollback no longer wants
     dirty: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # what a failed update tried to set
     cancelled: threading.Event = field(default_factory=threading.Event)
     worker: threading.Thread | None = None
@@ -105,10 +105,10 @@ class Stack:
         reason: str | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
-        """An event of one resource; `subject` is its logical id, physical id and type."""
+        """Add an event of one resource; `subject` is its logical id, physical id and type."""
         with self.lock:
             event = self._append(operation, subject, status, reason, properties)
-            # The end of a replaced resource says nothing of the one that took its place.
+            # The deletion of a replaced resource is not the status of its replacement.
             current = self.records.get(subject[0])
             if (
                 not status.startswith("DELETE")
@@ -145,13 +145,13 @@ class Stack:
         return event
 
     def begin(self) -> None:
-        """Keep what a rollback goes back to; an operation that resumes a failed one keeps the older state."""
+        """Keep the state for a rollback; an operation that resumes a failed one keeps the older state."""
         self.cancelled = threading.Event()
         if self.base is None:
             self.base = Snapshot(blueprint=self.blueprint, settings=self.settings, records=dict(self.records))
 
     def settle(self) -> None:
-        """Drop the snapshot: nothing is left to go back to."""
+        """Drop the snapshot: no rollback can follow."""
         with self.lock:
             self.base = None
             self.doomed.clear()
@@ -160,7 +160,7 @@ class Stack:
                 del self.latest[logical_id]
 
     def everything(self) -> tuple[Sequence[Record], ...]:
-        """Every resource that may exist, in groups that are removed one after the other."""
+        """Return every resource that may exist, in groups that are removed one after the other."""
         older = self.base.records if self.base else {}
         held = {record.identity for record in (*self.records.values(), *self.doomed)}
         left = [record for record in older.values() if record.identity not in held]
@@ -168,13 +168,13 @@ class Stack:
 
 
 def removal_order(records: Iterable[Record]) -> Sequence[Record]:
-    """Each before what it depends on."""
+    """Return the resources so that each comes before those that it depends on."""
     by_name = {record.logical_id: record for record in records}
     order = references.order({name: record.dependencies for name, record in by_name.items()})
     return [by_name[name] for name in reversed(order)]
 
 
-# What a look for drift found: of one resource, and of a whole stack.
+# The result of drift detection, for one resource and for a whole stack.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""One step on one resource: made, changed, replaced or removed through its provider, with its events."""
+"""Makes, changes, replaces or removes one resource through its provider, and writes its events.
+
+A region's exports and the reasons of failed events are here, too.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Subject = tuple[str, str, str]  # logical id, physical id, type
 
 
 class StepFailed(Exception):
-    """A step came to nothing; its event is written."""
+    """Raised when a step failed; its event is already written."""
 
     def __init__(self, logical_id: str, verb: str, reason: str) -> None:
         super().__init__(reason)
@@ -54,7 +57,7 @@ class Steps:
     stack: Stack
     operation: Operation
     surroundings: EngineServices
-    cancelled: threading.Event = field(default_factory=threading.Event)  # whoever waits for a resource stops
+    cancelled: threading.Event = field(default_factory=threading.Event)  # set: waits for a resource end
 
     def create(self, planned: Planned, properties: Mapping[str, Any]) -> Record:
         declared = planned.declared
@@ -63,7 +66,7 @@ class Steps:
         return self._make(planned, properties, name, verb="create")
 
     def replace(self, old: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
-        """A new resource beside the old one, which goes when the whole operation has succeeded."""
+        """Make a new resource; the old one is removed when the whole operation has succeeded."""
         reason = "Requested update requires the creation of a new physical resource; hence creating one."
         self._record(old, "UPDATE_IN_PROGRESS", reason, properties)
         self._refuse_same_name(old, properties)
@@ -71,7 +74,7 @@ class Steps:
         return self._make(planned, properties, name, verb="update")
 
     def update(self, old: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
-        """The same resource with other properties."""
+        """Change the properties of the resource in place."""
         self._record(old, "UPDATE_IN_PROGRESS", None, properties)
         attempted = self.stack.dirty.get(old.logical_id, old.properties)
         provider = self.surroundings.providers(old.type)
@@ -80,14 +83,14 @@ class Steps:
             context = execution.begun(self._context(LogicalResource.of(old)), provider, "update", properties)
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
-        kept = self._kept(planned, properties, resource, old.default_name)
-        identity = kept.identity if resource.is_another else old.identity
-        record = replace(kept, identity=identity, stack_tags=old.stack_tags)
+        updated = self._kept(planned, properties, resource, old.default_name)
+        identity = updated.identity if resource.is_another else old.identity
+        record = replace(updated, identity=identity, stack_tags=old.stack_tags)
         self._record(record, "UPDATE_COMPLETE")
         return record
 
     def refuse(self, planned: Planned, verb: str, reason: str) -> StepFailed:
-        """The failure of a resource that never reached its provider."""
+        """Return the failure of a resource that never reached its provider, and write its event."""
         logical_id = planned.declared.logical_id
         record = self.stack.records.get(logical_id)
         physical_id = record.resource.physical_id if record else ""
@@ -163,7 +166,7 @@ class Steps:
 
     @contextmanager
     def _failing(self, subject: Subject, verb: str, existing: str | None = None) -> Iterator[None]:
-        """Whatever goes wrong inside fails the step: with a bug of a provider, too, a stack has to end."""
+        """Fail the step for any exception: a stack's operation must end even if a provider has a bug."""
         try:
             yield
         except Exception as error:
@@ -214,7 +217,7 @@ def default_name(stack_name: str, logical_id: str) -> str:
     return f"{stack_name}-{logical_id}-{''.join(secrets.choice(SUFFIX) for _ in range(12))}"
 
 
-# The exports of one region: unique by name, and unchangeable while another stack imports them.
+# Exports are unique by name in a region, and cannot change while another stack imports them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +231,7 @@ class Export:
 class ExportTable:
     def __init__(self) -> None:
         self._exports: dict[str, Export] = {}
-        self._imports: dict[str, tuple[str, frozenset[str]]] = {}  # stack id: its name and what it imports
+        self._imports: dict[str, tuple[str, frozenset[str]]] = {}  # stack id -> (stack name, its imports)
         self._lock = threading.Lock()
 
     def all(self) -> tuple[Export, ...]:
@@ -236,7 +239,7 @@ class ExportTable:
             return tuple(self._exports[name] for name in sorted(self._exports))
 
     def look_up(self, name: str) -> str:
-        """The value; ValidationError when nothing exports it."""
+        """Return the value; raise ValidationError if no stack exports it."""
         with self._lock:
             if name not in self._exports:
                 raise ApiError("ValidationError", f"No export named {name} found")
@@ -247,7 +250,7 @@ class ExportTable:
             return self._importers(name)
 
     def hold(self, stack_id: str, stack_name: str, names: frozenset[str]) -> None:
-        """Say what a stack imports from now on: nobody can change that under it."""
+        """Set what a stack imports; until it is released no other stack can change these exports."""
         with self._lock:
             missing = sorted(names - set(self._exports))
             if missing:
@@ -259,19 +262,19 @@ class ExportTable:
             self._imports.pop(stack_id, None)
 
     def publish(self, stack_id: str, stack_name: str, values: Mapping[str, str]) -> None:
-        """Make these the exports of the stack, all or none; ValidationError for one taken or in use."""
+        """Make these the stack's exports, all or none; raise ValidationError if one is taken or in use."""
         with self._lock:
-            own = {name: one for name, one in self._exports.items() if one.stack_id == stack_id}
+            published = {name: one for name, one in self._exports.items() if one.stack_id == stack_id}
             for name in values:
                 other = self._exports.get(name)
                 if other is not None and other.stack_id != stack_id:
                     _refuse(f"Export with name {name} is already exported by stack {other.stack_name}")
-            for name, export in own.items():
+            for name, export in published.items():
                 users = self._importers(name)
                 if users and values.get(name) != export.value:
                     verb = "updated" if name in values else "deleted"
                     _refuse(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
-            for name in own:
+            for name in published:
                 del self._exports[name]
             for name, value in values.items():
                 self._exports[name] = Export(name=name, value=value, stack_id=stack_id, stack_name=stack_name)
@@ -284,9 +287,9 @@ def _refuse(message: str) -> None:
     raise ApiError("ValidationError", message)
 
 
-# What an event says of a failed resource, in the form in which AWS and the CDK read it.
+# The reason of a failed resource in its event, in the form that AWS writes and the CDK reads.
 LOG = logging.getLogger(__name__)
-# By what the services' codes contain, the handler error codes of
+# (part of a service's error code, handler error code). The handler error codes are listed in
 # https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-test-contract-errors.html
 HANDLER_CODES = (
     ("Already", "AlreadyExists"),
@@ -307,7 +310,7 @@ HANDLER_CODES = (
 
 
 def handler_reason(error: Exception, *, existing: str | None = None) -> str:
-    """The reason of a *_FAILED event; `existing` describes the resource, should another be in its place."""
+    """Return the reason of a *_FAILED event; `existing` describes the resource if it already exists."""
     code, message = _code_and_message(error)
     if code in (CUSTOM_RESOURCE_FAILED, CANCELLED):
         return message
@@ -319,7 +322,7 @@ def handler_reason(error: Exception, *, existing: str | None = None) -> str:
 
 
 def identified(resource_type: str, properties: Mapping[str, Any]) -> str | None:
-    """The resource by the name that its template gives it, in CloudFormation's words."""
+    """Describe the resource by its name in the template, in CloudFormation's words; None if it has none."""
     names = [properties.get(key) for key in schemas.primary_identifier(resource_type)]
     if not names or None in names:
         return None
@@ -337,5 +340,5 @@ def _code_and_message(error: Exception) -> tuple[str, str]:
 
 
 def failed(verb: str, names: list[str]) -> str:
-    """The reason of a stack that goes on because resources failed."""
+    """Return the reason that a stack's status gives when resources failed."""
     return f"The following resource(s) failed to {verb}: [{', '.join(names)}]. "

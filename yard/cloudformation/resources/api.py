@@ -1,6 +1,7 @@
-"""A resource type that is made by calling the yard's own API: one row of a table, for most types.
+"""Resource types that are made by calls to the yard's own API: most are one row of a table.
 
-To add one: its create and delete calls, `describe` for its attributes, and a Setting for all that can change.
+To add one: its create and delete calls, `describe` for its attributes, and a Setting for each property that
+can change.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from slipway.yard.errors import ApiError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiCall:
-    """One API call. `shaped`: the resource's properties fill the parameters of the same name."""
+    """One API call; if `shaped`, the resource's properties fill the parameters of the same name."""
 
     operation: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class ApiCall:
         return scope.send(self.operation, **self._from_properties(scope), **resolve(self.parameters, scope))
 
     def takes(self, scope: ResourceScope) -> frozenset[str]:
-        """The properties that go into this call."""
+        """Return the properties that go into this call."""
         members = _members(scope, self.operation) if self.shaped else {}
         return frozenset(name for name in scope.properties if name.lower() in members or name in self.renames)
 
@@ -48,19 +49,19 @@ class ApiCall:
 
 
 def call(operation: str, /, **parameters: Any) -> ApiCall:
-    """A call with these parameters and no others."""
+    """Return a call with these parameters and no others."""
     return ApiCall(operation=operation, parameters=parameters)
 
 
 def shaped(operation: str, /, *, renames: Mapping[str, str] | None = None, **parameters: Any) -> ApiCall:
-    """A call that takes the resource's properties by name, with these parameters besides or instead."""
+    """Return a call that takes the resource's properties by name; the given parameters take precedence."""
     return ApiCall(operation=operation, parameters=parameters, renames=renames or {}, shaped=True)
 
 
 def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) -> Expression:
-    """Return what describing the resource answers at `path`, or None when it is gone.
+    """Return an expression: the part of the answer at `path`, or None when the resource is gone.
 
-    `where`: `path` leads to a list, and this field of the one that is meant holds the id.
+    With `where`, `path` leads to a list, and this field of the wanted item holds the resource's id.
     """
 
     def found(scope: ResourceScope) -> Any:
@@ -77,11 +78,11 @@ def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Properties that can change in place, and the call that sets them on create, update and rollback."""
+    """Properties that can change in place, with the call that sets them on create, update and rollback."""
 
     properties: frozenset[str]
     put: Action
-    remove: Action | None = None  # None: `put` copes with properties that were taken away
+    remove: Action | None = None  # None: `put` also handles properties that were removed
     on_create: bool = True  # False: the create call has set it already
 
     def apply(self, scope: ResourceScope) -> None:
@@ -90,17 +91,17 @@ class Setting:
 
 
 def setting(properties: str, *, put: Action, remove: Action | None = None) -> Setting:
-    """Properties, with a space between two, that the call sets."""
+    """Return a Setting: the call sets these space-separated properties."""
     return Setting(properties=frozenset(properties.split()), put=put, remove=remove)
 
 
 def changeable(properties: str, *, put: Action, remove: Action | None = None) -> Setting:
-    """Properties that the create call has set already."""
+    """Return a Setting for properties that the create call has set already."""
     return replace(setting(properties, put=put, remove=remove), on_create=False)
 
 
 def mirrored(properties: str) -> dict[str, Expression]:
-    """Properties that describing the resource shows under their own names."""
+    """Return the reads of properties that the describe call returns under their own names."""
     return {name: _mirror(name) for name in properties.split()}
 
 
@@ -114,10 +115,10 @@ class ApiResource:
     delete_call: Action
     describe: Expression | None = None
     attributes: Mapping[str, Expression] = field(default_factory=dict)
-    name: Name | None = None  # what to call it when the template does not
+    name: Name | None = None  # how to name it when the template does not
     settings: tuple[Setting, ...] = ()
     reads: Mapping[str, Expression] = field(default_factory=dict)  # empty: drift is not checked
-    accepts: frozenset[str] = frozenset()  # properties that the calls use in their own way, or may leave out
+    accepts: frozenset[str] = frozenset()  # properties that calls rename or ignore
     fidelity: Fidelity = Fidelity.MOTO
 
     def create(self, context: Context, properties: Properties) -> Resource:
@@ -130,7 +131,7 @@ class ApiResource:
             _apply((setting for setting in self.settings if setting.on_create), scope, frozenset(properties))
             return self._resource(scope)
         except BaseException:
-            with suppress(ApiError):  # a half-made resource must not outlive the failure that is reported
+            with suppress(ApiError):  # a half-made resource must not outlive the reported failure
                 self.delete_call(scope)
             raise
 
@@ -144,7 +145,7 @@ class ApiResource:
         try:
             _apply(self.settings, scope, changed)
         except ApiError:
-            with suppress(ApiError):  # all of it or nothing: take back what was set before the failure
+            with suppress(ApiError):  # all or nothing: undo what was set before the failure
                 _apply(self.settings, replace(scope, properties=old, before=new), changed)
             raise
         return self._resource(scope)
@@ -193,7 +194,7 @@ class ApiResource:
         return frozenset(properties) - taken - later - self.accepts
 
     def _refuse(self, unknown: frozenset[str], what: str) -> None:
-        """Refuse what cannot be carried out, so that it does not look done."""
+        """Refuse properties that no call handles, rather than ignore them silently."""
         if unknown:
             names = ", ".join(sorted(unknown))
             raise ApiError("ValidationError", f"the yard does not {what} the {self.service} property {names}")
@@ -218,13 +219,13 @@ def _members(scope: ResourceScope, operation: str) -> dict[str, str]:
     return {name.lower(): name for name in shape.members} if shape else {}
 
 
-# Tags that change in place: what was added or changed is set, what was taken away is removed.
+# Tags that change in place: one call sets those that were added or changed, another removes the rest.
 
 
 def tags(
     tag: str = "tag_resource", untag: str = "untag_resource", *, of: str = "Tags", **which: Any
 ) -> Setting:
-    """The property `of`, set by the API's two calls; `which` names the resource in both."""
+    """Return a Setting for the tags in property `of`; `which` names the resource in both calls."""
 
     def retag(scope: ResourceScope) -> None:
         added, removed = changes(scope, of)
@@ -238,7 +239,7 @@ def tags(
 
 
 def ec2_tags() -> Setting:
-    """EC2 removes tags by a list of tags, not of keys."""
+    """Return a Setting for EC2's tags: EC2 removes tags by a list of tags, not of keys."""
 
     def retag(scope: ResourceScope) -> None:
         added, removed = changes(scope, "Tags")
@@ -251,7 +252,7 @@ def ec2_tags() -> Setting:
 
 
 def tag_specifications(kind: str) -> Expression:
-    """The tags of a resource that EC2 creates."""
+    """Return the TagSpecifications with which EC2 creates a resource."""
 
     def specifications(scope: ResourceScope) -> list[dict[str, Any]] | None:
         listed = [{"Key": key, "Value": value} for key, value in as_map(scope.properties, "Tags").items()]
@@ -261,7 +262,7 @@ def tag_specifications(kind: str) -> Expression:
 
 
 def changes(scope: ResourceScope, of: str) -> tuple[dict[str, str], list[str]]:
-    """The tags to set and the keys to remove."""
+    """Return the tags to set and the keys to remove."""
     old, new = as_map(scope.before, of), as_map(scope.properties, of)
     return {key: value for key, value in new.items() if old.get(key) != value}, [
         key for key in old if key not in new
@@ -281,17 +282,17 @@ def _member(scope: ResourceScope, operation: str, which: Mapping[str, Any]) -> s
     return str(next(name for name in members if "tag" in name.lower() and name not in which))
 
 
-# The names that CloudFormation gives to what a template leaves unnamed.
+# The names that CloudFormation generates for resources that a template does not name.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """Tells which property is the name, and what its service allows in one."""
+    """Tells which property holds the name, and what the service allows in a name."""
 
     property: str
     limit: int
     lower: bool = False
-    prefix: str = ""  # in place of the stack's name
+    prefix: str = ""  # replaces the stack's name
 
     def given(self, context: Context, properties: Properties) -> Properties:
         if properties.get(self.property):
@@ -303,7 +304,7 @@ class Name:
 
 
 def generated(context: Context, limit: int, *, lower: bool = False) -> str:
-    """The default name, cut to `limit` characters without its random suffix, which makes it the only one."""
+    """Return the default name, cut to `limit` characters; the random suffix stays and makes it unique."""
     stem, _, suffix = context.default_name.rpartition("-")
     name = f"{stem[: limit - len(suffix) - 1].rstrip('-')}-{suffix}" if stem else suffix[:limit]
     return name.lower() if lower else name

@@ -1,7 +1,7 @@
-"""CloudFormation's execution role: what is done for a stack is judged by the role that the stack was given.
+"""CloudFormation's execution role: a stack's role must allow every call that is made for the stack.
 
-A call of the yard's own provider counts if CloudFormation's handler makes it, too: the permissions in the
-schema of its type say which. A stack without a role is made with all permissions.
+A call of a provider here is judged only if CloudFormation's own handler makes it, too: the permissions in the
+type's schema say so. A stack without a role has all permissions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _READS = ("describe", "get", "list")
 
 
 def assumed(role_arn: str) -> RoleSession:
-    """Return CloudFormation's session with the role; raise ValidationError where it may not have one."""
+    """Return CloudFormation's session with the role; raise ValidationError if it cannot assume the role."""
     try:
         return roles.assume(role_arn, PRINCIPAL, SESSION)
     except ApiError as error:
@@ -34,7 +34,7 @@ def assumed(role_arn: str) -> RoleSession:
 
 
 def check(context: Context, service: str, protocol: str, operation: str, given: Mapping[str, Any]) -> None:
-    """Raise ApiError in the service's own words where the stack's role may not make this call."""
+    """Raise ApiError in the service's own words if the stack's role does not allow this call."""
     if not context.role_arn:
         return
     call = AskedCall(service=service, operation=operation, region=context.region, parameters=given)
@@ -42,9 +42,9 @@ def check(context: Context, service: str, protocol: str, operation: str, given: 
 
 
 def begun(context: Context, provider: Provider, verb: str, properties: Mapping[str, Any]) -> Context:
-    """Judge what no call of a provider stands for, and return the context in which it works.
+    """Judge actions for which the yard makes no call, and return the context for the provider's work.
 
-    The function of a custom resource works with a role of its own; CloudFormation's has to call it.
+    A custom resource's function works with its own role; the stack's role only has to allow invoking it.
     """
     if not context.role_arn:
         return context
@@ -59,7 +59,7 @@ def begun(context: Context, provider: Provider, verb: str, properties: Mapping[s
 
 
 def _stated(kind: str, verb: str) -> list[str]:
-    """List the actions that make, change or delete a thing of this type, such as athena:CreateWorkGroup."""
+    """List the actions that make, change or delete such a resource, for example athena:CreateWorkGroup."""
     name = kind.rpartition("::")[2].lower()
     actions = [action.partition(":")[2].lower() for action in schemas.permissions(kind, verb)]
     named = {action for action in actions if action.endswith(name) and not action.startswith(_READS)}
@@ -69,7 +69,7 @@ def _stated(kind: str, verb: str) -> list[str]:
 
 
 def _somewhere(context: Context, action: str) -> str:
-    """Return a resource for a type of which the yard knows no ARN: any that the role may do this to."""
+    """Return a resource on which the role allows the action: the yard does not know the ARN of this one."""
     role = deployed.role(context.role_arn)
     for policy in role.identity if role else ():
         for statement in policy.statements:
@@ -88,7 +88,7 @@ def _judge(context: Context, need: ActionNeed) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedLookups:
-    """Answers what a template asks of the account, as far as the stack's role may read it."""
+    """Looks up what a template asks of the account, as far as the stack's role may read it."""
 
     lookups: Lookups
     region: str
@@ -106,7 +106,7 @@ class JudgedLookups:
         return self.lookups.availability_zones(region)
 
     def stored_object(self, bucket: str, key: str, version: str | None) -> bytes:
-        """Templates are fetched with the caller's permissions."""
+        """Fetch a template; this uses the caller's permissions, not the role's."""
         return self.lookups.stored_object(bucket, key, version)
 
     def stack_output(self, stack: str, output: str, region: str | None) -> str:

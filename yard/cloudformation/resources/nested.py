@@ -1,4 +1,7 @@
-"""Nested stacks: stacks of their own that their parent makes, changes and deletes through the yard's API."""
+"""Nested stacks, which their parent makes, changes and deletes through the yard's API.
+
+The rules for properties that are conditionally create-only are here, too.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_go
 from slipway.yard.errors import ApiError
 
 STACK = "AWS::CloudFormation::Stack"
-# What a parent's capabilities allow, its children may.
+# A child needs no capabilities of its own: its parent's were checked.
 CAPABILITIES = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
 LOOK_S = 1.0
 LONGEST_LOOKS = 7200
@@ -21,7 +24,7 @@ NO_CHANGES = "No updates are to be performed"
 
 
 class NestedStack:
-    """Its attributes are the child's outputs; a child that fails goes back first, and then its parent."""
+    """Makes a child stack; its outputs are the attributes. A failed child rolls back before its parent."""
 
     fidelity = Fidelity.BEHAVIOURAL
 
@@ -37,7 +40,7 @@ class NestedStack:
             raise
 
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        # The child's update is waited for: a rollback could not change it meanwhile.
+        # Wait for the child's update even when cancelled: the rollback could not change the child meanwhile.
         scope = ResourceScope(context=context.uncancelled(), service="cloudformation", properties=new)
         try:
             scope.send("update_stack", StackName=resource.physical_id, **_request(new), **_role(context))
@@ -71,7 +74,7 @@ def _request(properties: Properties) -> dict[str, Any]:
 
 
 def _role(context: Context) -> dict[str, str]:
-    """A child is made with the role of its parent."""
+    """Return the parent's role as parameters: a child is made with the same role."""
     return {"RoleARN": context.role_arn} if context.role_arn else {}
 
 
@@ -82,13 +85,13 @@ def _text(value: Any) -> str:
 
 
 def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
-    """The stack once its operation has ended; ApiError with its reason where it did not end well."""
+    """Return the stack once its operation has ended; raise ApiError with the reason if it failed."""
     stack = _wait(scope, stack_id, verb)
     if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         why = _first_reason(scope, stack_id)
         message = f"Embedded stack {stack_id} was not successfully {verb}d: {why}"
         raise ApiError("ValidationError", message)
-    outputs = {f"Outputs.{one['OutputKey']}": one["OutputValue"] for one in stack.get("Outputs", ())}
+    outputs = {f"Outputs.{output['OutputKey']}": output["OutputValue"] for output in stack.get("Outputs", ())}
     return Resource(physical_id=stack_id, attributes={"StackId": stack_id, **outputs})
 
 
@@ -115,7 +118,7 @@ def _wait(scope: ResourceScope, stack_id: str, verb: str) -> Mapping[str, Any]:
 
 
 def _first_reason(scope: ResourceScope, stack_id: str) -> str:
-    """Why the child's first resource failed: its parent is the only place where many look."""
+    """Return why the child's first resource failed: many users look only at the parent's events."""
     events = scope.send("describe_stack_events", StackName=stack_id)["StackEvents"]
     failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
     if not failed:
@@ -130,14 +133,14 @@ Rule = Callable[[Properties, Properties], bool]  # old and new properties → re
 
 
 def replaces(kind: str, path: str, old: Properties, new: Properties) -> bool:
-    """Return True if the change takes a new resource; a property without a rule here always does."""
+    """Return True if the change takes a new resource, as it does for a property without a rule here."""
     rules = RULES.get(kind, {})
     rule = rules.get(path) or rules.get("*")
     return rule(old, new) if rule else True
 
 
 def batch_environment(_old: Properties, new: Properties) -> bool:
-    """ReplaceComputeEnvironment is true unless the template says otherwise."""
+    """Return ReplaceComputeEnvironment, which is true by default."""
     return bool(new.get("ReplaceComputeEnvironment", True))
 
 
@@ -147,15 +150,15 @@ def vpc_tenancy(_old: Properties, new: Properties) -> bool:
 
 
 def document(_old: Properties, new: Properties) -> bool:
-    """UpdateMethod is Replace unless the template asks for new versions."""
+    """Return True unless UpdateMethod is NewVersion; the default is Replace."""
     return bool(new.get("UpdateMethod", "Replace") != "NewVersion")
 
 
-# An instance on an EBS root volume is stopped and changed; ours are all such.
+# EC2 stops an instance with an EBS root volume to change these; all instances of the yard have one.
 IN_PLACE_ON_EBS = ("InstanceType", "EbsOptimized", "UserData", "KernelId", "RamdiskId", "SecurityGroupIds")
 
 RULES: Mapping[str, Mapping[str, Rule]] = {
-    # The group stays and its instances, too; only an UpdatePolicy, which the yard does not follow, says else.
+    # The group and its instances stay, except with an UpdatePolicy, which the yard does not implement.
     "AWS::AutoScaling::AutoScalingGroup": {"*": lambda _old, _new: False},
     "AWS::Batch::ComputeEnvironment": {"*": batch_environment},
     "AWS::EC2::VPC": {"InstanceTenancy": vpc_tenancy},
@@ -167,7 +170,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
 PROVIDERS: Mapping[str, Provider] = {
     STACK: NestedStack(),
     "AWS::CDK::Metadata": SchemaRecord(type="AWS::CDK::Metadata", form=Form(identity=ID)),
-    # Nobody waits on it here: the yard has no WaitCondition.
+    # Nothing uses it: the yard has no WaitCondition.
     "AWS::CloudFormation::WaitConditionHandle": SchemaRecord(
         type="AWS::CloudFormation::WaitConditionHandle",
         form=Form(identity=text("https://cloudformation-waitcondition-{region}.s3.amazonaws.com/{id}")),

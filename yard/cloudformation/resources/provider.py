@@ -1,6 +1,7 @@
-"""How the yard's CloudFormation makes a resource: the contract between the engine and one resource type.
+"""The contract between CloudFormation's engine and one resource type.
 
-To add a type: write its Provider in the file of its service and add it to that file's PROVIDERS table.
+To add a type: write its Provider in the file of its service, add it to that file's PROVIDERS table, and name
+it in registry.py.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Properties = Mapping[str, Any]  # a template's properties, intrinsics resolved: 
 
 
 class Fidelity(Enum):
-    """Tells how far to trust a resource of the yard; `slipway yard status` prints it for every type."""
+    """Tells how closely a resource type resembles AWS's; `slipway yard status` prints it for every type."""
 
-    BEHAVIOURAL = "behavioural"  # what it does on AWS happens here too
-    MOTO = "backed by moto"  # can be read back and changed through its API; nothing happens
-    RECORDED = "recorded only"  # its properties are kept and checked against the schema, no more
+    BEHAVIOURAL = "behavioural"  # does what it does on AWS
+    MOTO = "backed by moto"  # can be read and changed through its API, but has no effect
+    RECORDED = "recorded only"  # its properties are checked against the schema and kept, nothing else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +36,21 @@ class Context:
     logical_id: str
     default_name: str  # what CloudFormation would generate: <stack>-<logical id>-<suffix>
     resource_type: str = ""
-    role_arn: str = ""  # of the stack's execution role, which judges what is done; empty: an administrator's
-    cancelled: threading.Event = field(default_factory=threading.Event)  # set: nobody wants the change now
+    role_arn: str = ""  # of the stack's execution role, whose policies apply; empty: all is allowed
+    cancelled: threading.Event = field(default_factory=threading.Event)  # set once the operation is cancelled
 
     def pause(self, seconds: float, verb: str) -> None:
-        """Wait before another look; raise ApiError in CloudFormation's words once nobody wants the change."""
+        """Wait before polling again; raise CloudFormation's ApiError once the operation is cancelled."""
         if self.cancelled.wait(seconds):
             noun = {"create": "creation", "delete": "deletion"}.get(verb.lower(), verb.lower())
             raise ApiError(CANCELLED, f"Resource {noun} cancelled")
 
     def uncancelled(self) -> Context:
-        """Return the context of what is done to its end, such as removing what was half made."""
+        """Return a context for work that cannot be cancelled, such as removing a half-made resource."""
         return replace(self, cancelled=threading.Event())
 
     def client(self, service: str) -> Any:
-        """A boto3 client to the yard's own endpoint."""
+        """Return a boto3 client to the yard's own endpoint."""
         from slipway.yard.endpoint import own_client
 
         return own_client(service, self.region)
@@ -57,15 +58,15 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """Holds what was made: `Ref` gives the physical id, `Fn::GetAtt` an attribute (nested: dotted names)."""
+    """A resource that was made: `Ref` gives its physical id, `Fn::GetAtt` an attribute (may be dotted)."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    is_another: bool = False  # an update made it beside the one before, which goes when the update is done
+    is_another: bool = False  # made by an update next to the previous one, which is deleted after the update
 
 
 class Provider(Protocol):
-    """One resource type. The engine decides between update and replacement (schema, nested.py)."""
+    """Makes one resource type. The engine decides between update and replacement (schema, nested.py)."""
 
     @property
     def fidelity(self) -> Fidelity: ...
@@ -75,7 +76,7 @@ class Provider(Protocol):
         ...
 
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        """Change it in place; all of it or nothing. A rollback calls it with old and new swapped.
+        """Change it in place, all or nothing. A rollback calls this with old and new swapped.
 
         The physical id may change without a replacement: a job definition's is its newest revision's ARN.
         """
@@ -86,8 +87,8 @@ class Provider(Protocol):
         ...
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        """The live values of the given properties, for drift; None when it is gone.
+        """Return the live values of the given properties, for drift; None if the resource is gone.
 
-        A property that is not in the answer was taken away. NotImplementedError: drift is not checked.
+        A property that is missing in the answer was removed. NotImplementedError: drift is not checked.
         """
         ...

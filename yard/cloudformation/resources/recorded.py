@@ -1,8 +1,7 @@
-"""Types that are kept and nothing more: the yard has nothing behind them, and nothing of ours hangs on them.
+"""Resource types that are only recorded: the yard keeps their properties, and no service knows the resource.
 
-recorded_types.txt lists most of them: no service of the yard knows one, and nothing that it describes
-happens. To add one: its name there, and a row of FORMS where its schema leaves open what its id and
-attributes look like. `records` returns what is kept.
+recorded_types.txt lists most of them. To add one: its name there, and a row of FORMS if its schema does not
+say what its id and attributes look like. `records` returns what is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class ResourceRecord:
     attributes: Mapping[str, Any]
 
 
-# What this process's yard keeps. It goes when the yard goes, as moto's back ends do.
+# The records of this process's yard, in memory as moto's back ends are.
 _STORE: dict[tuple[str, str, str], ResourceRecord] = {}
 
 
@@ -54,7 +53,7 @@ def forget(region: str, kind: str, physical_id: str) -> None:
 
 
 def is_only_recorded(kind: str, physical_id: str) -> bool:
-    """Return True if a stack recorded it and no service knows it: nothing of one can be put on it."""
+    """Return True if a stack recorded it and no service knows it, so a service's call on it would fail."""
     return any(record.physical_id == physical_id for record in records(kind))
 
 
@@ -64,18 +63,22 @@ def recall(region: str, kind: str, physical_id: str) -> ResourceRecord | None:
 
 NUMBERS = ("integer", "number")
 NO_FORM: Mapping[str, Any] = {}
-# What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
-IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}  # of the ids that others hold against a pattern
+# Ids that other types check against a pattern.
+IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}
+# The type's name in ARNs, where it is not the type's name in lower case.
 ARN_WORDS = {"AWS::SageMaker::StudioLifecycleConfig": "studio-lifecycle-config"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """`identity` sees the properties and, as {id}, a fresh random number; `attributes` see the final id."""
+    """The form of a type's id and attributes.
+
+    In `identity`, {id} is a fresh random number; in `attributes` it is the final id.
+    """
 
     identity: Expression
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    name: Name | None = None  # what to call it when the template does not
+    name: Name | None = None  # how to name it when the template does not
 
 
 def provider(kind: str) -> SchemaRecord:
@@ -84,7 +87,7 @@ def provider(kind: str) -> SchemaRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRecord:
-    """A type that is kept and nothing more; its form, else its schema, tells its id and attributes."""
+    """Provides a type that is only recorded; its form, else its schema, gives its id and attributes."""
 
     type: str
     form: Form | None = None
@@ -106,8 +109,8 @@ class SchemaRecord:
         forget(context.region, self.type, resource.physical_id)
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        kept = recall(context.region, self.type, resource.physical_id)
-        return kept.properties if kept else None
+        record = recall(context.region, self.type, resource.physical_id)
+        return record.properties if record else None
 
     def _keep(
         self, context: Context, physical_id: str, properties: Properties, known: Mapping[str, Any] = NO_FORM
@@ -133,7 +136,7 @@ class SchemaRecord:
         )
 
     def _identity(self, context: Context, properties: Properties) -> str:
-        """The id that the service would make up, else the properties that name the resource."""
+        """Return the id that the service would generate, else the properties that name the resource."""
         parts = schemas.primary_identifier(self.type) or ("Id",)
         made_up = [part for part in parts if part in schemas.read_only(self.type)]
         if made_up:
@@ -145,9 +148,9 @@ class SchemaRecord:
     def _attribute(self, context: Context, physical_id: str, path: str) -> Any:
         name, service = path.rpartition("/")[2], self.type.split("::")[1].lower()
         if physical_id.startswith("arn:"):
-            arn, own = physical_id, re.split("[:/]", physical_id)[-1]
+            arn, name_or_id = physical_id, re.split("[:/]", physical_id)[-1]
         else:
-            own = physical_id
+            name_or_id = physical_id
             word = ARN_WORDS.get(self.type) or self.type.rpartition("::")[2].lower()
             arn = f"arn:aws:{service}:{context.region}:{context.account}:{word}/{physical_id}"
         kind = schemas.property_type(self.type, path)
@@ -159,11 +162,11 @@ class SchemaRecord:
             return []
         if kind == "object":
             return {}
-        return arn if name.lower().endswith("arn") else own
+        return arn if name.lower().endswith("arn") else name_or_id
 
 
 def _listed(path: str, properties: Properties) -> list[Any]:
-    """Return what a plural lists, such as ResourceArns, where the template gives a ResourceArn."""
+    """Return the list for a plural such as ResourceArns, if the template gives a ResourceArn."""
     return [properties[path[:-1]]] if path.endswith("s") and path[:-1] in properties else []
 
 
@@ -172,13 +175,13 @@ def _fresh(kind: str) -> str:
     return f"{word[:12]}-{secrets.token_hex(9)[:17]}"
 
 
-# The forms of ids and attributes of recorded types, where their schemas leave open what AWS always writes.
-# A type without a row has what is made of its schema. To add one: a row of FORMS.
-PORTS = {"postgres": "5432", "oracle": "1521", "sqlserver": "1433", "db2": "50000"}  # else MySQL's
+# The forms of ids and attributes that the schemas of recorded types do not give.
+# For a type without a row they are derived from its schema. To add one: a row of FORMS.
+PORTS = {"postgres": "5432", "oracle": "1521", "sqlserver": "1433", "db2": "50000"}  # others: MySQL's
 
 
 def made(template: str) -> Expression:
-    """Text as `text` has it, and {digest}: letters and digits that stay the same for this resource."""
+    """Return text as `text` does, with {digest}: letters and digits that are constant for this resource."""
 
     def filled(scope: ResourceScope) -> str:
         digest = sha256(f"{scope.context.stack_id}/{scope.id}".encode()).hexdigest()
@@ -188,17 +191,17 @@ def made(template: str) -> Expression:
 
 
 def lower(name: str) -> Expression:
-    """The name in small letters, as RDS keeps it."""
+    """Return the name in lower case, as RDS keeps it."""
     return lambda scope: str(scope.properties[name]).lower()
 
 
 def end(count: int) -> Expression:
-    """The last parts of the ARN that is the id, after a slash each."""
+    """Return the last `count` parts of the id, an ARN that is split at slashes."""
     return lambda scope: "/".join(scope.id.split("/")[-count:])
 
 
 def port(scope: ResourceScope) -> str:
-    """An attribute of CloudFormation is text."""
+    """Return the port, else the engine's usual one, as text: so are all attributes in CloudFormation."""
     engine = str(scope.properties.get("Engine", "")).lower()
     known = (number for word, number in PORTS.items() if word in engine)
     return str(scope.properties.get("Port") or next(known, "3306"))
@@ -220,12 +223,12 @@ def load_balancer(scope: ResourceScope) -> str:
 
 
 def below(parent: str, word: str, child: str) -> Expression:
-    """An ARN that goes on where the ARN of the resource that it belongs to ends."""
+    """Return an ARN that extends the ARN of the resource's parent."""
     return lambda scope: f"{scope.properties.get(parent)}/{scope.id[:16]}".replace(f":{word}/", f":{child}/")
 
 
 def account_wide(kind: str) -> Expression:
-    """Write the ARN of a user or a group, which is of no region."""
+    """Return the ARN of an IAM user or group, which has no region."""
     return lambda scope: text(f"arn:aws:iam::{{account}}:{kind}{scope.properties.get('Path', '/')}{{id}}")(
         scope
     )
@@ -240,7 +243,7 @@ def named(property_name: str, limit: int, **attributes: Any) -> Form:
 def of_rds(
     property_name: str, limit: int, arn: str, kind: str, attributes: Mapping[str, Any] | None = None
 ) -> Form:
-    """Return the form of what RDS keeps under a name in small letters."""
+    """Return the form of a type that RDS keeps under a name in lower case."""
     return Form(
         name=Name(property=property_name, limit=limit, lower=True),
         identity=lower(property_name),
@@ -249,7 +252,7 @@ def of_rds(
 
 
 def numbered(prefix: str, attribute: str) -> Form:
-    """Return the form of what has a number of EC2's for its id."""
+    """Return the form of a type with an id such as EC2's: a prefix and a number."""
     return Form(identity=text(f"{prefix}-{{id}}"), attributes={attribute: ID})
 
 
@@ -341,7 +344,7 @@ FORMS: Mapping[str, Form] = {
     ),
     "AWS::RDS::DBSubnetGroup": of_rds("DBSubnetGroupName", 255, "DBSubnetGroupArn", "subgrp"),
     "AWS::SQS::Queue": Form(
-        name=Name(property="QueueName", limit=75),  # five are left for .fifo
+        name=Name(property="QueueName", limit=75),  # SQS allows 80; five are left for .fifo
         identity=queue_url,
         attributes={
             "Arn": lambda scope: text(f"arn:aws:sqs:{{region}}:{{account}}:{end(1)(scope)}")(scope),

@@ -1,4 +1,4 @@
-"""Every resource type that the yard emulates, and the module of its provider, imported on use.
+"""Lists every resource type that the yard emulates, and the module of its provider, imported on use.
 
 To add a type: its row in the PROVIDERS of its module, and a line here; a test holds the two lists equal.
 """
@@ -19,8 +19,7 @@ PACKAGE = "slipway.yard"
 CUSTOM, CUSTOM_RESOURCE = "Custom::", "AWS::CloudFormation::CustomResource"
 LAMBDA = ":lambda:"  # in the ARN of a function
 
-# A module, how far to trust its types, their service and names. Cheap to list: `slipway yard status` prints
-# them without importing one provider.
+# (module, fidelity, service, types). Listing them is cheap: `slipway yard status` imports no provider.
 BEHAVIOURAL, MOTO, RECORDED = Fidelity.BEHAVIOURAL, Fidelity.MOTO, Fidelity.RECORDED
 _ROWS: tuple[tuple[str, Fidelity, str, str], ...] = (
     ("services.ec2.network", MOTO, "EC2", "VPC Subnet VPCEndpoint FlowLog VPCCidrBlock"),
@@ -100,20 +99,20 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
 
 @lru_cache(maxsize=1)
 def recorded_types() -> frozenset[str]:
-    """Read the types of which the yard only keeps the record: `Service: Name Name …`, a service a line."""
+    """Read the types that the yard only records: one service per line, `Service: Name Name …`."""
     text = files("slipway.yard.cloudformation.resources").joinpath("recorded_types.txt").read_text("utf-8")
     rows = (row.partition(":") for row in text.replace("\n    ", " ").splitlines())
     return frozenset(f"AWS::{service}::{name}" for service, _, names in rows for name in names.split())
 
 
 def provider(kind: str) -> Provider:
-    """The provider of a resource type; what the yard does not emulate is refused before anything is made."""
+    """Return the provider of a resource type; raise ValidationError if the yard does not emulate it."""
     if kind in recorded_types():
         recorded: Provider = import_module("slipway.yard.cloudformation.resources.recorded").provider(kind)
         return recorded
     if kind not in TYPES and kind.startswith(CUSTOM):
-        own: Provider = _of_functions().provider(kind)
-        return own
+        custom: Provider = _of_functions().provider(kind)
+        return custom
     if kind not in TYPES:
         raise ApiError("ValidationError", f"Template format error: {_refusal(kind)}")
     module, _ = TYPES[kind]
@@ -122,17 +121,17 @@ def provider(kind: str) -> Provider:
 
 
 def refuse_functions(blueprint: Blueprint) -> None:
-    """Raise ApiError that names the custom resources of functions which the yard cannot run."""
+    """Raise ApiError if the yard cannot run the function of a custom resource."""
     _of_functions().refuse_functions(blueprint)
 
 
 def _of_functions() -> ModuleType:
-    """Return the module of custom resources that a template's own function makes."""
+    """Return the module for custom resources that are made by a function of the template."""
     return import_module(f"{PACKAGE}.{TYPES[CUSTOM_RESOURCE][0]}")
 
 
 def no_function(logical_id: str, token: str) -> str:
-    """Say that this resource is not made by a function."""
+    """Return the message that the resource's ServiceToken is not a function."""
     return (
         f"the yard makes custom resources with functions alone: the ServiceToken of {logical_id}"
         f" has to be the ARN of one, and is '{token}'"

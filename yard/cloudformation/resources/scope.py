@@ -1,6 +1,7 @@
-"""What the expressions of a resource's row see, and the words they are written in.
+"""The expressions in a resource type's row, and what they can see.
 
-An expression is a function of the Scope; `ID`, `prop`, `live`, `response` and `text` build the usual ones.
+An expression is a function of a ResourceScope; `ID`, `prop`, `live`, `response` and `text` build the usual
+ones. CloudFormation's retries are here, too.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from slipway.yard.errors import ApiError
 from slipway.yard.gateway.chaos_gate import SERVER_ERROR
 
 GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
-# Services that have one code for every refusal.
+# For services that have only one error code, so the message has to tell.
 ABSENT = re.compile(r"does not exist|Could not find|name not found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceScope:
-    """One resource while something is done to it."""
+    """Describes one resource while it is created, changed, read or deleted."""
 
     context: Context
     service: str
     id: str = ""  # its physical id; empty until it is created
     properties: Properties = field(default_factory=dict)
-    before: Properties = field(default_factory=dict)  # what an update starts from
-    response: Mapping[str, Any] = field(default_factory=dict)  # what the create call answered
-    live: Mapping[str, Any] = field(default_factory=dict)  # what describing it answered
+    before: Properties = field(default_factory=dict)  # the properties before an update
+    response: Mapping[str, Any] = field(default_factory=dict)  # the create call's answer
+    live: Mapping[str, Any] = field(default_factory=dict)  # the describe call's answer
 
     def send(self, operation: str, /, **parameters: Any) -> dict[str, Any]:
-        """Call the yard's own API, without the parameters that are None."""
+        """Call the resource's service in the yard, without the parameters that are None."""
         return self.send_to(self.service, operation, **parameters)
 
     def send_to(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
-        """The same for another service. What it refuses becomes the ApiError that the stack's events show."""
+        """Call any service of the yard; its refusal becomes the ApiError that the stack's events show."""
         client = self.context.client(service)
         shape = input_shape(client, operation)
         given = {key: value for key, value in parameters.items() if value is not None}
@@ -60,7 +61,7 @@ def _send(client: Any, operation: str, request: Mapping[str, Any]) -> dict[str, 
         return dict(getattr(client, operation)(**request))
     except ParamValidationError as error:
         raise ApiError("ValidationError", str(error)) from error
-    except (BotoCoreError, ResponseParserError) as error:  # an answer that is no answer of the service
+    except (BotoCoreError, ResponseParserError) as error:  # not an answer of the service
         service = client.meta.service_model.service_name
         raise ApiError("InternalFailure", f"{service} {operation}: {error}", status=500) from error
     except ClientError as error:
@@ -83,22 +84,22 @@ def ID(scope: ResourceScope) -> str:  # noqa: N802 - read in the tables as the c
 
 
 def prop(name: str, default: Any = None) -> Expression:
-    """A property of the template."""
+    """Return an expression: a property of the template."""
     return lambda scope: scope.properties.get(name, default)
 
 
 def live(path: str, default: Any = None) -> Expression:
-    """A part of what describing the resource answered, e.g. `live("VpcConfig.SubnetIds.0")`."""
+    """Return an expression: a part of the describe call's answer, such as `live("VpcConfig.SubnetIds.0")`."""
     return lambda scope: pick(scope.live, path, default)
 
 
 def response(path: str) -> Expression:
-    """A part of what the create call answered."""
+    """Return an expression: a part of the create call's answer."""
     return lambda scope: pick(scope.response, path)
 
 
 def text(template: str) -> Expression:
-    """Text with {id}, {region}, {account} and the names of properties in it."""
+    """Return an expression: text in which {id}, {region}, {account} and property names are filled in."""
 
     def filled(scope: ResourceScope) -> str:
         place = {"id": scope.id, "region": scope.context.region, "account": scope.context.account}
@@ -119,12 +120,12 @@ def pick(value: Any, path: str, default: Any = None) -> Any:
 
 
 def snake(word: str) -> str:
-    """computeNodeGroup → compute_node_group, as boto3 names its methods."""
+    """Convert computeNodeGroup to compute_node_group, as boto3 names its methods."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word)
 
 
 def resolve(value: Any, scope: ResourceScope) -> Any:
-    """`value` with every expression in it replaced by what it stands for."""
+    """Return `value` with every expression in it replaced by its value."""
     if isinstance(value, Mapping):
         return {key: resolve(item, scope) for key, item in value.items()}
     if isinstance(value, list):
@@ -136,10 +137,10 @@ def is_gone(error: ApiError) -> bool:
     return bool(GONE.search(error.code) or ABSENT.search(error.message))
 
 
-# CloudFormation's patience: it waits where a service throttles it, fails, or does not know a new thing yet.
-# Its own resource handlers do so for minutes ("Resource type handler contract", stabilization). A template
-# that names what nobody made fails at once here: it is waited for only while something is too new to be
-# known.
+# CloudFormation retries a call that a service throttles or fails, or that names a resource too new to be
+# known. Its own resource handlers do so for minutes ("Resource type handler contract", stabilization). Here a
+# template that names something that does not exist fails at once, unless a new resource is still hidden
+# (consistency.py).
 DEADLINE_S = 180.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
@@ -152,7 +153,7 @@ def patiently(
     pause: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> T:
-    """Return what the call returns, which is sent again while its refusal will pass."""
+    """Return the call's answer; send it again while its refusal is temporary."""
     deadline, due_s = now() + DEADLINE_S, FIRST_PAUSE_S
     while True:
         try:
@@ -165,7 +166,7 @@ def patiently(
 
 
 def will_pass(error: ApiError) -> bool:
-    """Return True for a call that was not carried out, and may be once AWS has caught up."""
+    """Return True if the error is temporary, so that the same call may succeed later."""
     if error.code in throttling.CODES or error.code == SERVER_ERROR:
         return True
     return error.code in consistency.CODES and consistency.is_settling()

@@ -1,5 +1,6 @@
-"""Two translations that spare a table per type: a template's properties into a request's parameters, by the
-request's shape; and an API's answer back into the words of the template, for drift.
+"""Translates a template's properties into a request's parameters by the request's shape, and answers back.
+
+So a type needs no table of its own. The way back, to the template's names, is for drift.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 
-# A tag is {Key, Value} in every template; KMS and ECS call the two TagKey and TagValue in their requests.
+# A tag is {Key, Value} in every template, but {TagKey, TagValue} in the requests of KMS and ECS.
 TAG_KEY = {"tagkey": "key", "tagvalue": "value"}
 
 
 def to_request(shape: Any, value: Any, where: str = "") -> Any:
-    """`value` as botocore's `shape` wants it: names by case, scalars by type, JSON documents as text."""
+    """Return `value` as botocore's `shape` needs it: case of names, types, JSON documents as text."""
     convert = _CONVERTERS.get(shape.type_name)
     return convert(shape, value, where) if convert else value
 
 
 def like(template: Any, live: Any) -> Any:
-    """The part of `live` that `template` speaks of, in the template's names, types and order."""
+    """Return the part of `live` that `template` mentions, in the template's names, types and order."""
     if isinstance(template, Mapping):
         return _like_mapping(template, _as_mapping(live))
     if isinstance(template, list):
@@ -30,7 +31,7 @@ def like(template: Any, live: Any) -> Any:
 
 
 def lookup(mapping: Mapping[str, Any], name: str) -> Any:
-    """The value under `name`, whatever the case of its letters; None when there is none."""
+    """Return the value under `name` in any case of letters; None if there is none."""
     wanted = name.lower()
     return next((value for key, value in mapping.items() if key.lower() == wanted), None)
 
@@ -50,7 +51,7 @@ def _structure(shape: Any, value: Any, where: str) -> Any:
 
 
 def _list(shape: Any, value: Any, where: str) -> Any:
-    if isinstance(value, Mapping):  # tags written as a map where the API wants a list
+    if isinstance(value, Mapping):  # tags are a map, but the API takes a list
         value = [{"Key": key, "Value": item} for key, item in value.items()]
     if not isinstance(value, Sequence) or isinstance(value, str):
         value = [value]
@@ -58,7 +59,7 @@ def _list(shape: Any, value: Any, where: str) -> Any:
 
 
 def _map(shape: Any, value: Any, where: str) -> Any:
-    if isinstance(value, list):  # tags written as a list where the API wants a map
+    if isinstance(value, list):  # tags are a list, but the API takes a map
         value = {item["Key"]: item.get("Value", "") for item in value}
     if not isinstance(value, Mapping):
         return value
@@ -66,7 +67,7 @@ def _map(shape: Any, value: Any, where: str) -> Any:
 
 
 def _string(shape: Any, value: Any, _where: str) -> Any:
-    """Write the value as text; the schema has judged already whether the case of an enumeration matters."""
+    """Write the value as text, an enumeration in the API's case: the schema has checked the template's."""
     text = json.dumps(value) if isinstance(value, dict | list) else _text(value)
     words = getattr(shape, "enum", ())
     if not isinstance(text, str) or text in words:
@@ -107,7 +108,7 @@ def _like_mapping(template: Mapping[str, Any], live: Mapping[str, Any]) -> dict[
 
 
 def _like_list(template: list[Any], live: list[Any]) -> list[Any]:
-    """Put the template's items first and in its order, so that an API's own order is no difference."""
+    """Put the template's items first and in its order, so that the API's order is not reported as drift."""
     left, matched = list(live), []
     for item in template:
         twin = next((other for other in left if like(item, other) == item), None)
@@ -123,7 +124,7 @@ def _keys(item: Any) -> frozenset[str]:
 
 
 def _as_mapping(live: Any) -> Mapping[str, Any]:
-    """Tags that the API lists, as the map of a template; a JSON document that the API returns as text."""
+    """Return a map: of a list of tags, or of a JSON document that the API returns as text."""
     if isinstance(live, str):
         return dict(json.loads(live))
     if isinstance(live, list):

@@ -1,4 +1,4 @@
-"""One template with its parameters filled in: what a stack should hold, and in which order it is made."""
+"""Fills in a template's parameters: the result says what a stack should hold, in the order of creation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.template.template import ResourceDeclaration, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackIdentity:
-    """Holds what the pseudo parameters say: the stack's name, id, account and region."""
+    """Holds the values of the pseudo parameters: the stack's name, id, account and region."""
 
     region: str
     account: str
@@ -38,28 +38,28 @@ class StackIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A resource as far as it is known before anything is made."""
+    """A resource as far as it can be known before anything is made."""
 
     declared: ResourceDeclaration
-    properties: Mapping[str, Any]  # holds a Pending for what waits for another resource
+    properties: Mapping[str, Any]  # a value that depends on another resource is a Pending
     dependencies: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
-    """Holds what a stack should contain; `resources` is in order, without those whose condition is false."""
+    """Says what a stack should contain; `resources` is in order, without those whose condition is false."""
 
     template: Template
     parameters: Mapping[str, Parameter]
     place: StackIdentity
     resources: Mapping[str, Planned]
-    outputs: Mapping[str, Any]  # as far as they are known, to see whether an update changes them
+    outputs: Mapping[str, Any]  # as far as they are known, to tell if an update changes them
     imports: frozenset[str]
 
     def scope(
         self, lookups: Lookups, resource: Callable[[Reference], Any], imported: Callable[[str], str]
     ) -> Scope:
-        """The surroundings in which its expressions are evaluated for good."""
+        """Return the scope for the final evaluation of its expressions."""
         scope = _scope(self.template, self.parameters, self.place, lookups)
         return replace(
             scope,
@@ -95,7 +95,7 @@ def draw(
     lookups: Lookups,
     imported: Callable[[str], str],
 ) -> Blueprint:
-    """The blueprint; ValidationError for what cannot be evaluated. Nothing is made."""
+    """Return the blueprint; raise ValidationError if an expression cannot be evaluated. Nothing is made."""
     imports: set[str] = set()
 
     def look_up(name: str) -> str:
@@ -123,7 +123,7 @@ def draw(
 
 
 def _decided(declared: ResourceDeclaration, scope: Scope) -> ResourceDeclaration:
-    """The resource with its deletion policies, where functions of the template's own decide them."""
+    """Return the resource with its deletion policies, which intrinsic functions may decide."""
     name = declared.logical_id
     values = {field: intrinsics.evaluate(raw, scope) for field, raw in declared.undecided.items()}
     policies: dict[str, Any] = {field: deletion_policy(name, field, value) for field, value in values.items()}
@@ -138,7 +138,7 @@ def _output(name: str, raw: Mapping[str, Any], scope: Scope) -> Any:
 
 
 def present_outputs(scope: Scope) -> dict[str, Mapping[str, Any]]:
-    """The outputs whose condition holds."""
+    """Return the outputs whose condition holds."""
     outputs = scope.template.section("Outputs")
     return {
         name: output
@@ -169,7 +169,7 @@ def _refuse_absent(waits: frozenset[Reference], present: Mapping[str, Any], bloc
 
 
 def _assert_rules(scope: Scope) -> None:
-    """The Rules section; the CDK asks there for the version of its bootstrap stack."""
+    """Check the Rules section; the CDK's rule is about the version of its bootstrap stack."""
     for name, rule in scope.template.section("Rules").items():
         if "RuleCondition" in rule and not rule_holds(rule["RuleCondition"], scope):
             continue
@@ -180,7 +180,7 @@ def _assert_rules(scope: Scope) -> None:
 
 
 def rule_holds(value: Any, scope: Scope) -> bool:
-    """A rule's expression: conditions, and Contains, EachMemberEquals and EachMemberIn."""
+    """Evaluate a rule's expression: conditions, and Contains, EachMemberEquals and EachMemberIn."""
     name, argument = next(iter(value.items())) if isinstance(value, dict) and value else ("", [])
     if name in intrinsics.LOGIC:
         return intrinsics.LOGIC[name](rule_holds(item, scope) for item in argument)

@@ -1,4 +1,4 @@
-"""What is refused before anything is made: types, missing capabilities and wrong properties."""
+"""Refuses unknown types, missing capabilities and wrong properties before anything is made."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class PropertyProblem:
 
 
 def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> None:
-    """ValidationError for a type that AWS does not have or the yard does not make."""
+    """Raise ValidationError for a type that AWS does not have or the yard does not make."""
     types = {planned.declared.type: name for name, planned in blueprint.resources.items()}
     for resource_type, name in types.items():
         reason = REFUSED_TYPES.get(resource_type)
         if reason:
             raise ApiError("ValidationError", f"The yard cannot make {name}: {resource_type} is {reason}.")
-    unknown = sorted(one for one in types if not schemas.is_known(one))
+    unknown = sorted(name for name in types if not schemas.is_known(name))
     if unknown:
         raise ApiError(
             "ValidationError", f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]"
@@ -79,7 +79,7 @@ def _refuse_attributes(blueprint: Blueprint) -> None:
 
 
 def property_problems(blueprint: Blueprint) -> tuple[PropertyProblem, ...]:
-    """List what is wrong with the properties as far as they are known."""
+    """List the problems of the properties as far as they are known."""
     return tuple(problem for planned in blueprint.resources.values() for problem in _problems(planned))
 
 
@@ -96,7 +96,7 @@ def _problems(planned: Planned) -> Iterator[PropertyProblem]:
 
 
 def refuse_properties(blueprint: Blueprint) -> None:
-    """ValidationError that lists every wrong property, resource by resource."""
+    """Raise ValidationError that lists every wrong property, resource by resource."""
     problems = property_problems(blueprint)
     if not problems:
         return
@@ -112,11 +112,13 @@ def refuse_properties(blueprint: Blueprint) -> None:
 
 
 def capabilities(template: Template) -> tuple[tuple[str, ...], str | None]:
-    """The capabilities that the template needs, and why."""
-    iam = sorted({one.type for one in template.resources.values() if one.type in IAM_NAMES})
+    """Return the capabilities that the template needs, and why."""
+    iam = sorted({resource.type for resource in template.resources.values() if resource.type in IAM_NAMES})
     needed: list[str] = []
     if iam:
-        is_named = any(_is_named(one.type, one.properties) for one in template.resources.values())
+        is_named = any(
+            _is_named(resource.type, resource.properties) for resource in template.resources.values()
+        )
         needed.append("CAPABILITY_NAMED_IAM" if is_named else "CAPABILITY_IAM")
     if template.transforms:
         needed.append("CAPABILITY_AUTO_EXPAND")

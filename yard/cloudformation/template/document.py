@@ -1,4 +1,4 @@
-"""The text of a template, JSON or YAML with CloudFormation's short forms, as plain JSON data.
+"""Parses the text of a template, JSON or YAML with CloudFormation's short forms, into plain JSON data.
 
 To add a short form: one name in SHORT_FORMS.
 """
@@ -37,16 +37,16 @@ SHORT_FORMS = [
     "ToJsonString",
     "Transform",
 ]
-PLAIN_FORMS = ("Condition", "Ref")  # these two carry no "Fn::"
+PLAIN_FORMS = ("Condition", "Ref")  # their long forms have no "Fn::"
 MAX_BODY_BYTES = (
     51_200  # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 )
 MAX_OBJECT_BYTES = 1_000_000
-MAX_DEPTH = 100  # of the yard: deeper values end Python's stack elsewhere
+MAX_DEPTH = 100  # a limit of the yard: deeper values would exceed Python's recursion limit
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The template as a mapping; ValidationError in CloudFormation's words where it is none."""
+    """Return the template as a mapping; raise ValidationError in CloudFormation's words if it is none."""
     try:
         body = _plain(_decode(text), 1)
     except RecursionError:
@@ -67,7 +67,7 @@ def _decode(text: str) -> Any:
             failure = "Template format error: JSON not well-formed."
     else:
         failure = "Template format error: YAML not well-formed."
-    # A flow mapping of YAML begins with a brace too.
+    # Not an error yet: a flow mapping of YAML begins with a brace, too.
     return _decode_yaml(text, failure)
 
 
@@ -75,7 +75,7 @@ def _decode_yaml(text: str, failure: str) -> Any:
     try:
         # _Loader is a SafeLoader: tags make lists, mappings and strings, nothing else
         return yaml.load(text, Loader=_Loader)  # noqa: S506
-    except UnfitYaml:  # of brackets; all other depth is judged with JSON's
+    except UnfitYaml:  # too many nested brackets; other nesting is checked as in JSON
         raise _too_deep() from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -86,7 +86,7 @@ def _decode_yaml(text: str, failure: str) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Keys as strings: YAML reads the account number of a mapping as an integer."""
+    """Return the value with string keys: YAML reads an account number as an integer."""
     if depth > MAX_DEPTH:
         raise _too_deep()
     if isinstance(value, dict):
@@ -102,7 +102,7 @@ def _too_deep() -> ApiError:
 
 class _Loader(ShallowLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Refuse aliases as CloudFormation does: a few nested ones would stand for billions of values."""
+        """Refuse aliases as CloudFormation does: a few nested ones can expand to billions of values."""
         if self.check_event(yaml.AliasEvent):
             raise ApiError(
                 "ValidationError",

@@ -1,4 +1,4 @@
-"""What a template's expressions come to, with the resources or before there are any.
+"""Evaluates a template's expressions, both before and after its resources exist.
 
 To add a function that has to see its arguments unevaluated: one function here and its line in LAZY.
 """
@@ -16,13 +16,13 @@ from slipway.yard.cloudformation.template.references import SUB_VARIABLE, Refere
 from slipway.yard.cloudformation.template.scope import NO_VALUE, Scope, fail, pending, waits_for
 from slipway.yard.cloudformation.template.template import LANGUAGE_EXTENSIONS
 
-# The intrinsic functions that take values and give a value.
+# The intrinsic functions that take evaluated arguments.
 # To add one: a function here and its line in FUNCTIONS.
 MAX_CIDR_BLOCKS = 256
 
 
 def to_text(value: Any) -> str:
-    """A scalar as CloudFormation writes it into a string."""
+    """Return a scalar as CloudFormation writes it into a string."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
@@ -53,14 +53,14 @@ def _find_in_map(argument: Any, scope: Scope) -> Any:
     try:
         return scope.template.section("Mappings")[name][to_text(first)][to_text(second)]
     except KeyError:
-        # Templates that AWS publishes use it without the language extensions, and cfn-lint takes it so.
+        # AWS's published templates use DefaultValue without the language extensions, and cfn-lint allows it.
         if rest and "DefaultValue" in rest[0]:
             return rest[0]["DefaultValue"]
         fail(f"Template error: Unable to get mapping for {name}::{first}::{second}")
 
 
 def _stack_output(argument: Any, scope: Scope) -> str:
-    """An output of another stack, read as it is now: what `cdk init` makes of references between stacks."""
+    """Return an output of another stack as it is now; the CDK writes references between stacks like this."""
     unknown = argument.keys() - {"StackName", "OutputName", "Region", "RoleArn"}
     if unknown:
         raise ValueError(f"it has no {', '.join(sorted(unknown))}")
@@ -107,7 +107,7 @@ EXTENDED = ("Fn::ToJsonString", "Fn::Length")  # only with the language extensio
 
 
 def evaluate(value: Any, scope: Scope) -> Any:
-    """The value with every function of it evaluated."""
+    """Return the value with all its functions evaluated."""
     if isinstance(value, list):
         return [item for item in (evaluate(item, scope) for item in value) if item is not NO_VALUE]
     if isinstance(value, str):
@@ -224,7 +224,7 @@ def _if(argument: Any, scope: Scope) -> Any:
 
 
 def _select(argument: Any, scope: Scope) -> Any:
-    # Lazy: one known element of a list can be had while others still wait.
+    # Lazy: one known element of a list can be selected while others are still pending.
     index, items = evaluate(argument, scope)
     missing = waits_for(index) if isinstance(items, list) else waits_for([index, items])
     if missing:

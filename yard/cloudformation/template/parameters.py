@@ -1,6 +1,6 @@
-"""The parameters of a template: what was given, checked against what was declared, and resolved through SSM.
+"""Checks a template's parameters against their declarations, and resolves them through SSM.
 
-To add a constraint: one entry in CONSTRAINTS.
+To add a constraint: one entry in CONSTRAINTS. Lookups of other services and dynamic references are here, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slipway.yard.errors import ApiError
 HIDDEN = "****"
 SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
 LIST = re.compile(r"List<(.+)>")
-# The form of AWS-specific types: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/
+# The patterns of AWS-specific types: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/
 # cloudformation-supplied-parameter-types.html
 FORMS = {
     "AWS::EC2::Image::Id": r"ami-[0-9a-f]+",
@@ -45,7 +45,7 @@ FORMS |= {"CommaDelimitedList": FORMS["String"]}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a stack: as given, and as `Ref` gives it."""
+    """One parameter of a stack: as given, and as `Ref` returns it."""
 
     key: str
     given: str
@@ -64,9 +64,9 @@ class Parameter:
 def resolve(
     template: Template, given: Mapping[str, str | None], previous: Mapping[str, Parameter], lookups: Lookups
 ) -> dict[str, Parameter]:
-    """The parameters by name; ValidationError for unknown, missing or refused values.
+    """Return the parameters by name; raise ValidationError for unknown, missing or refused values.
 
-    `given` holds None for a value that stays as it was.
+    `given` is None for a value that stays as it was.
     """
     declared = template.section("Parameters")
     unknown = sorted(set(given) - set(declared))
@@ -155,9 +155,9 @@ def _stored(name: str, lookups: Lookups) -> str:
 
 
 def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> None:
-    own = declaration.get("ConstraintDescription")
-    reason = own or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
-    _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if own else reason)
+    description = declaration.get("ConstraintDescription")
+    reason = description or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
+    _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if description else reason)
 
 
 def _refuse(message: str) -> None:
@@ -166,7 +166,7 @@ def _refuse(message: str) -> None:
 
 CONSTRAINTS: dict[str, Callable[[str, Any], bool]] = {
     "AllowedValues": lambda value, allowed: value in [_text(item) for item in allowed],
-    # The library reads Java's character classes, such as [\w-+], where Python's own stops.
+    # The regex module accepts Java's character classes, such as [\w-+]; Python's re does not.
     "AllowedPattern": lambda value, pattern: regex.fullmatch(pattern, value) is not None,
     "MinLength": lambda value, limit: len(value) >= int(limit),
     "MaxLength": lambda value, limit: len(value) <= int(limit),
@@ -187,39 +187,39 @@ def _number(value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        return float("nan")  # compares false with every limit
+        return float("nan")  # fails every comparison, so it is refused
 
 
-# What CloudFormation asks other services while it works: parameters, secrets, zones and stored templates.
-# Of AWS's own parameters the yard has one version, which stands for each that a template may ask for.
+# Lookups: what CloudFormation asks other services: parameters, secrets, zones, stored templates and outputs.
+# AWS's public parameters have one version in the yard; it answers for any version that a template names.
 PUBLIC = "/aws/service/"
 DYNAMIC = re.compile(r"\{\{resolve:(ssm|ssm-secure|secretsmanager):([^}]*)\}\}")
 
 
 class Lookups(Protocol):
-    """One region's answers; a test gives its own."""
+    """Looks up values in one region; tests have their own implementation."""
 
     def parameter(self, name: str) -> str:
-        """A parameter of SSM, `name:version` for an older one; KeyError when there is none."""
+        """Return a parameter of SSM, `name:version` for an older one; raise KeyError if there is none."""
         ...
 
     def secret(self, name: str, stage: str, version: str) -> str:
-        """A secret's string; KeyError when there is none."""
+        """Return a secret's string; raise KeyError if there is none."""
         ...
 
     def availability_zones(self, region: str) -> tuple[str, ...]: ...
 
     def stored_object(self, bucket: str, key: str, version: str | None) -> bytes:
-        """An object of S3; KeyError when there is none."""
+        """Return an object of S3; raise KeyError if there is none."""
         ...
 
     def stack_output(self, stack: str, output: str, region: str | None) -> str:
-        """An output of a deployed stack; KeyError when there is none."""
+        """Return an output of a deployed stack; raise KeyError if there is none."""
         ...
 
 
 class YardLookups:
-    """The answers of the running yard."""
+    """Looks up values in the running yard."""
 
     def __init__(self, region: str) -> None:
         self.region = region
@@ -265,11 +265,11 @@ class YardLookups:
             outputs = client.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
         except client.exceptions.ClientError as error:
             raise KeyError(stack) from error
-        return {each["OutputKey"]: str(each["OutputValue"]) for each in outputs}[output]
+        return {found["OutputKey"]: str(found["OutputValue"]) for found in outputs}[output]
 
 
 def resolve_dynamic(text: str, lookups: Lookups) -> str:
-    """The text with each {{resolve:…}} replaced by what it names."""
+    """Return the text with each {{resolve:…}} replaced by its value."""
     return DYNAMIC.sub(lambda found: _resolved(found[1], found[2], lookups), text)
 
 
@@ -285,7 +285,7 @@ def _resolved(service: str, name: str, lookups: Lookups) -> str:
 
 
 def _secret(name: str, lookups: Lookups) -> str:
-    """`secret-id:SecretString:json-key:version-stage:version-id`; an ARN holds six colons of its own."""
+    """Resolve `secret-id:SecretString:json-key:version-stage:version-id`; an ARN as id has six colons."""
     parts = name.split(":")
     width = 7 if name.startswith("arn:") else 1
     identifier, rest = ":".join(parts[:width]), [*parts[width:], "", "", "", ""]

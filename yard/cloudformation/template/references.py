@@ -1,4 +1,4 @@
-"""Which resources an expression speaks of, and the order that follows: what is referred to is made first."""
+"""Finds which resources an expression refers to, and orders resources so that those are made first."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ SUB_VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """`Ref` has no attribute, `Fn::GetAtt` has one."""
+    """A reference to a resource or parameter: `Fn::GetAtt` has an attribute, `Ref` has none."""
 
     logical_id: str
     attribute: str | None = None
 
 
 def in_expression(value: Any) -> frozenset[Reference]:
-    """Every name that the expression refers to: resources, parameters and pseudo parameters alike."""
+    """Return every reference in the expression: to resources, parameters and pseudo parameters."""
     return frozenset(_walk(value))
 
 
 def get_att(argument: Any) -> tuple[str, Any]:
-    """The resource and attribute of a GetAtt, in its dotted form or as a list."""
+    """Return the resource and attribute of a GetAtt, in its dotted form or as a list."""
     parts = argument.split(".", 1) if isinstance(argument, str) else argument
     if not isinstance(parts, list) or len(parts) < 2 or not _are_names(parts):
         raise ApiError(
@@ -52,12 +52,12 @@ def get_att(argument: Any) -> tuple[str, Any]:
 
 
 def _are_names(parts: list[Any]) -> bool:
-    """Return True of names; an attribute alone may be a function."""
+    """Return True if the parts name a resource and an attribute; only the attribute may be a function."""
     return all(isinstance(part, str) for part in (parts[:1] if len(parts) == 2 else parts))
 
 
 def sub_parts(argument: Any) -> tuple[str, Mapping[str, Any]]:
-    """The text and the variables of a Sub."""
+    """Return the text and the variables of a Sub."""
     text, variables = (argument, {}) if isinstance(argument, str) else _pair(argument)
     if not isinstance(text, str) or not isinstance(variables, dict):
         raise ApiError(
@@ -76,7 +76,7 @@ def _pair(argument: Any) -> tuple[Any, Any]:
 
 
 def of_variable(name: str) -> Reference:
-    """Return what ${name} of a Sub refers to."""
+    """Return the reference that ${name} in a Sub is."""
     logical_id, _, attribute = name.strip().partition(".")
     return Reference(logical_id=logical_id, attribute=attribute or None)
 
@@ -112,7 +112,7 @@ def _walk_sub(argument: Any) -> Iterator[Reference]:
 
 
 def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:
-    """ValidationError for a reference to something that the template does not declare."""
+    """Raise ValidationError for a reference to something that the template does not declare."""
     parameters = set(body.get("Parameters") or {}) | PSEUDO_PARAMETERS
     known = set(resources)
     for block in ("Conditions", "Resources", "Outputs"):
@@ -180,7 +180,7 @@ def _check_conditions(body: Mapping[str, Any]) -> None:
 
 
 def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The names so that each comes after what it depends on, else as declared; names outside are ignored."""
+    """Return the names in declared order, but each after its dependencies; ignore unknown dependencies."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name, wanted in dependencies.items():
         sorter.add(name, *(other for other in wanted if other in dependencies))
@@ -192,7 +192,7 @@ def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 def _stable(sorter: TopologicalSorter[str], declared: tuple[str, ...]) -> Iterator[str]:
-    """Take those that are ready as declared, so that two runs go the same way."""
+    """Yield the names, those that are ready together as declared, so that every run has the same order."""
     place = {name: index for index, name in enumerate(declared)}
     sorter.prepare()
     while sorter.is_active():

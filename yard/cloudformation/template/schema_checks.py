@@ -1,4 +1,4 @@
-"""The keywords of CloudFormation's resource schemas, with CloudFormation's words for what breaks them.
+"""Checks values against CloudFormation's resource schemas, in CloudFormation's words for each keyword.
 
 To check another keyword: one function here and its line in KEYWORDS.
 """
@@ -15,13 +15,13 @@ Problems = Iterator[str]  # each "<path>: <message>", the path relative to the v
 
 
 def problems(value: Any, root: Schema) -> Problems:
-    """Everything that is wrong with the value, as `#/path: message`."""
+    """Yield everything that is wrong with the value, as `#/path: message`."""
     for problem in _Visit(root).problems(value, root):
         yield f"#{problem}"
 
 
 def resolved(part: Schema, root: Schema) -> Schema:
-    """The part that a `$ref` stands for."""
+    """Return the part of the schema to which a `$ref` points."""
     name = part.get("$ref")
     if not isinstance(name, str) or not name.startswith("#/"):
         return part
@@ -32,12 +32,12 @@ def resolved(part: Schema, root: Schema) -> Schema:
 
 
 def property_schema(part: Schema, name: str, root: Schema) -> Schema:
-    """The schema of one property, below oneOf and its like too; an empty one, which allows all, if none."""
+    """Return the schema of one property, also from within oneOf and the like; if none, an empty one."""
     found = (part.get("properties") or {}).get(name) or next(_by_pattern(part, name), {})
     if isinstance(found, Mapping) and found:
         return found
-    branches = (resolved(one, root) for word in COMBINING for one in part.get(word) or ())
-    return next(filter(None, (property_schema(one, name, root) for one in branches)), {})
+    branches = (resolved(branch, root) for word in COMBINING for branch in part.get(word) or ())
+    return next(filter(None, (property_schema(branch, name, root) for branch in branches)), {})
 
 
 def _by_pattern(part: Schema, name: str) -> Iterator[Schema]:
@@ -49,7 +49,7 @@ def _by_pattern(part: Schema, name: str) -> Iterator[Schema]:
 
 
 class _Visit:
-    """One walk over a value and its schema."""
+    """Walks over a value and its schema."""
 
     def __init__(self, root: Schema) -> None:
         self.root = root
@@ -78,7 +78,7 @@ NUMBER = (int, float)
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
-    "string": (str, int, float, bool),  # CloudFormation writes a scalar as a string where it wants one
+    "string": (str, int, float, bool),  # CloudFormation converts a scalar to a string
     "integer": (int,),
     "number": NUMBER,
     "boolean": (bool,),
@@ -217,17 +217,17 @@ def _bound(words: str, holds: Callable[[Any, Any], bool], measure: Callable[[Any
 
 
 def _all_of(visit: _Visit, argument: list[Schema], value: Any, part: Schema) -> Problems:
-    for one in argument:
-        yield from visit.problems(value, one)
+    for schema in argument:
+        yield from visit.problems(value, schema)
 
 
 def _any_of(visit: _Visit, argument: list[Schema], value: Any, part: Schema) -> Problems:
-    if not any(visit.holds(value, one) for one in argument):
+    if not any(visit.holds(value, schema) for schema in argument):
         yield f": no subschema matched out of the total {len(argument)} subschemas"
 
 
 def _one_of(visit: _Visit, argument: list[Schema], value: Any, part: Schema) -> Problems:
-    matched = sum(visit.holds(value, one) for one in argument)
+    matched = sum(visit.holds(value, schema) for schema in argument)
     if matched != 1:
         yield f": {matched} subschemas matched instead of one"
 
@@ -249,7 +249,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-# keyword: the kinds of value that it is for, and its check
+# keyword -> (types of values that it applies to, its check)
 KEYWORDS: dict[str, tuple[Any, Callable[[_Visit, Any, Any, Schema], Problems]]] = {
     "properties": (dict, _properties),
     "patternProperties": (dict, _pattern_properties),

@@ -1,6 +1,6 @@
-"""What CloudFormation knows of each resource type, from the schemas that cfn-lint bundles.
+"""Reads what CloudFormation knows of each resource type from the schemas that cfn-lint bundles.
 
-Keywords of the schemas are in schema_checks.py. A value that is no JSON stands for one that is not known yet,
+schema_checks.py checks the schemas' keywords. A value that is not JSON, such as a Pending, is not known yet
 and passes.
 """
 
@@ -17,7 +17,7 @@ from slipway.yard.cloudformation.template.schema_checks import problems, propert
 SCHEMA_REGION = "us-east-1"  # the region with the most types
 PREFIX = "/properties/"
 NO_SCHEMA: Mapping[str, Any] = {}
-# Built into CloudFormation rather than written as resource types; cfn-lint has stand-ins that mislead.
+# Built into CloudFormation, without real schemas; those of cfn-lint mislead.
 SPECIAL = frozenset({"AWS::CDK::Metadata"})
 OPEN_ENDED = frozenset({"AWS::CloudFormation::CustomResource", "AWS::CloudFormation::Stack"})
 
@@ -30,12 +30,12 @@ def is_known(resource_type: str) -> bool:
 
 
 def create_only(resource_type: str) -> tuple[str, ...]:
-    """Paths (`A/B`, `*` for any item) of the properties that cannot change without a replacement."""
+    """Return the paths (`A/B`, `*` for any item) of properties that cannot change without a replacement."""
     return _paths(resource_type, "createOnlyProperties")
 
 
 def conditional_create_only(resource_type: str) -> tuple[str, ...]:
-    """Paths of the properties whose change may need a replacement."""
+    """Return the paths of properties whose change may need a replacement."""
     return _paths(resource_type, "conditionalCreateOnlyProperties")
 
 
@@ -48,7 +48,7 @@ def primary_identifier(resource_type: str) -> tuple[str, ...]:
 
 
 def is_updatable(resource_type: str) -> bool:
-    """A type without an update handler is replaced on every change."""
+    """Return False for a type without an update handler, which is replaced on every change."""
     handlers = schema(resource_type).get("handlers")
     return not handlers or "update" in handlers
 
@@ -62,7 +62,7 @@ def permissions(resource_type: str, verb: str = "") -> tuple[str, ...]:
 
 
 def property_type(resource_type: str, path: str) -> str:
-    """The schema's type of the property at `A/B`; string where it does not say."""
+    """Return the schema's type of the property at `A/B`; string if the schema does not say."""
     whole = schema(resource_type)
     part: Schema = whole
     for name in path.split("/"):
@@ -73,7 +73,7 @@ def property_type(resource_type: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagProperty:
-    """The property of a type that holds its tags, and how they are written there."""
+    """The property that holds a type's tags, and the form of the tags."""
 
     name: str
     is_map: bool
@@ -83,7 +83,7 @@ class TagProperty:
 
 @lru_cache(maxsize=512)
 def tag_property(resource_type: str) -> TagProperty | None:
-    """The property that holds the tags of this type; None where it carries none."""
+    """Return the property that holds the tags of this type; None if it has no tags."""
     whole = schema(resource_type)
     tagging = whole.get("tagging") or {}
     name = str(tagging.get("tagProperty", f"{PREFIX}Tags")).removeprefix(PREFIX)
@@ -107,13 +107,13 @@ def has_attribute(resource_type: str, attribute: str) -> bool:
     if schema(resource_type) is NO_SCHEMA or resource_type.startswith("Custom::"):
         return True
     known = _attributes(resource_type)
-    if resource_type in OPEN_ENDED:  # theirs are patterns, not names
+    if resource_type in OPEN_ENDED:  # their attributes are patterns, not names
         return any(re.fullmatch(pattern, attribute) for pattern in known)
     return any(_matches(pattern.split("."), attribute.split(".")) for pattern in known)
 
 
 def coerce(resource_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties in the types of the schema: CloudFormation takes "5" for 5, "true" for true."""
+    """Return the properties in the schema's types: CloudFormation accepts "5" for 5, "true" for true."""
     root = schema(resource_type)
     coerced = _coerced(dict(properties), root, root)
     assert isinstance(coerced, dict)
@@ -121,7 +121,7 @@ def coerce(resource_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(resource_type: str, properties: Mapping[str, Any]) -> tuple[str, ...]:
-    """List what is wrong with the properties, one line each in CloudFormation's words."""
+    """List the problems of the properties, one line each in CloudFormation's words."""
     if resource_type in SPECIAL or schema(resource_type) is NO_SCHEMA:
         return ()
     found = problems(coerce(resource_type, properties), schema(resource_type))
@@ -130,7 +130,7 @@ def check(resource_type: str, properties: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def schema(resource_type: str) -> Schema:
-    """The resource schema; or NO_SCHEMA. The first call loads cfn-lint (about 2 s)."""
+    """Return the resource schema, or NO_SCHEMA. The first call loads cfn-lint (about 2 s)."""
     if resource_type in SPECIAL:
         return NO_SCHEMA
     from cfnlint.schema import ResourceNotFoundError

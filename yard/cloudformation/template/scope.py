@@ -1,4 +1,4 @@
-"""The surroundings of an expression, and the value that waits for a resource."""
+"""The scope in which an expression is evaluated, and the value that depends on a resource."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError
 
-NO_VALUE = object()  # what AWS::NoValue comes to: the key that holds it goes away
+NO_VALUE = object()  # the value of AWS::NoValue: its key is removed
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A value known only once its resources exist: the expression that is left, and what it waits for."""
+    """A value known only once resources exist: its remaining expression, and the references in it."""
 
-    expression: str  # canonical JSON, so that two of them can be compared
+    expression: str  # canonical JSON, so that two can be compared
     references: frozenset[Reference]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Everything an expression may ask for."""
+    """Everything that an expression may refer to."""
 
     template: Template
     parameters: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Scope:
     lookups: Lookups
     resource: Callable[[Reference], Any]  # the value of a reference to a resource, or a Pending
     imported: Callable[[str], str]
-    dynamic: Callable[[str], str] = str  # resolves {{resolve:…}}; a preview leaves it as it stands
+    dynamic: Callable[[str], str] = str  # resolves {{resolve:…}}; a preview leaves it as it is
 
 
 def pending(expression: Any, waits_for: frozenset[Reference]) -> Pending:
@@ -41,7 +41,7 @@ def pending(expression: Any, waits_for: frozenset[Reference]) -> Pending:
 
 
 def waits_for(value: Any) -> frozenset[Reference]:
-    """Return everything that some part of the value still waits for."""
+    """Return the references that any part of the value still waits for."""
     if isinstance(value, Pending):
         return value.references
     if isinstance(value, dict):

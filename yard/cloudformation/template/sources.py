@@ -1,4 +1,7 @@
-"""Where a template comes from: the body of the request, the yard's S3, or the stack itself."""
+"""Gets a template from the body of a request, the yard's S3, or the stack itself.
+
+Stand-ins for templates that AWS publishes are here, too.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ ONE_OF = "Either Template URL or Template Body must be specified."
 
 
 def template_of(parameters: Mapping[str, Any], lookups: Lookups, previous: Template | None) -> Template:
-    """The template that a request brings or names."""
+    """Return the template that a request contains or names."""
     if parameters.get("UsePreviousTemplate"):
         if previous is None:
             raise ApiError("ValidationError", "There is no previous template to use: give a template.")
@@ -43,7 +46,7 @@ def _checked_body(body: str) -> str:
 
 
 def fetch(url: str, lookups: Lookups) -> str:
-    """The text of a stored template."""
+    """Return the text of a stored template."""
     bucket, key, version = locate(url)
     try:
         content = lookups.stored_object(bucket, key, version)
@@ -61,7 +64,7 @@ def fetch(url: str, lookups: Lookups) -> str:
 
 
 def locate(url: str) -> tuple[str, str, str | None]:
-    """Bucket, key and version of an S3 address, in path style or virtual-host style."""
+    """Return bucket, key and version of an S3 URL, in path style or virtual-host style."""
     parsed = urlparse(url)
     host, path = parsed.hostname or "", unquote(parsed.path).lstrip("/")
     version = parse_qs(parsed.query).get("versionId", [None])[0]
@@ -86,10 +89,10 @@ def _is_address(host: str) -> bool:
     return True
 
 
-# Templates that AWS publishes in buckets of its own, for others to nest: the yard has a stand-in of each. To
-# add one: a row of PUBLISHED. A stand-in takes the parameters of AWS's and has its outputs; what it makes is
-# the yard's own. An object of that name in the yard's S3 goes before it. A function of AWS's makes
-# ParallelCluster's clusters; in the yard, custom/parallel_cluster.py keeps them.
+# Stand-ins for templates that AWS publishes in its own buckets, for others to nest. To add one: a row of
+# PUBLISHED. A stand-in has the parameters and outputs of AWS's template, but its own resources. An object of
+# that name in the yard's S3 takes precedence. AWS makes ParallelCluster's clusters with a Lambda function; in
+# the yard, custom/parallel_cluster.py records them.
 _PARALLEL_CLUSTER: Mapping[str, Any] = {
     "Description": "A stand-in of the yard for ParallelCluster's provider of clusters",
     "Parameters": {
@@ -109,7 +112,7 @@ _PARALLEL_CLUSTER: Mapping[str, Any] = {
     },
 }
 
-# Bucket and key -> the stand-in.
+# (bucket, key) -> stand-in
 PUBLISHED: Mapping[tuple[str, str], Mapping[str, Any]] = {
     (
         r"[a-z0-9-]+-aws-parallelcluster",
@@ -119,7 +122,7 @@ PUBLISHED: Mapping[tuple[str, str], Mapping[str, Any]] = {
 
 
 def text(bucket: str, key: str) -> str | None:
-    """Return the stand-in for this object; None where AWS publishes nothing that the yard knows."""
+    """Return the stand-in for this object; None if the yard has none."""
     for (buckets, keys), stand_in in PUBLISHED.items():
         if re.fullmatch(buckets, bucket) and re.fullmatch(keys, key):
             return json.dumps(stand_in)

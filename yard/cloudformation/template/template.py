@@ -1,6 +1,6 @@
-"""A template taken apart: its sections checked, its resources typed, its references known to exist.
+"""Loads a template: expands Fn::ForEach, checks sections and resources, and checks that references exist.
 
-To allow a new attribute of a resource: one name in RESOURCE_KEYS.
+To allow another attribute of a resource: one name in RESOURCE_KEYS.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ RESOURCE_KEYS = frozenset(
         "UpdateReplacePolicy",
         "CreationPolicy",
         "UpdatePolicy",
-        "Version",  # of a custom resource, whatever its author means by it
+        "Version",  # a custom resource's; its author defines the meaning
     ]
 )
-# What may decide a deletion policy, of parameters, mappings and conditions alone:
+# Functions that may decide a deletion policy; they may use only parameters, mappings and conditions:
 # https://github.com/aws-cloudformation/cfn-lint/pull/2784
 DECIDING = frozenset(["Fn::FindInMap", "Fn::If", "Fn::Select", "Fn::Sub", "Ref"])
 DELETION_POLICIES = ("Delete", "Retain", "RetainExceptOnCreate", "Snapshot")
@@ -63,7 +63,7 @@ class ResourceDeclaration:
     condition: str | None = None
     deletion_policy: str = "Delete"
     update_replace_policy: str = "Delete"
-    # Policies that a function decides once the parameters are known, by the names of their fields.
+    # By field name: policies that a function decides once the parameters are known.
     undecided: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -86,7 +86,7 @@ class Template:
 
 
 def load(text: str) -> Template:
-    """The checked template; ValidationError in CloudFormation's words for the first thing wrong with it."""
+    """Return the checked template; raise ValidationError in CloudFormation's words for its first error."""
     body = document.parse(text)
     if LANGUAGE_EXTENSIONS in _names(body.get("Transform")):
         body = expand(body)
@@ -126,7 +126,7 @@ def _check_sections(body: Mapping[str, Any]) -> None:
 
 
 def _refuse_serverless(body: Mapping[str, Any]) -> None:
-    """Refuse what the Serverless transform would expand; a template without it comes out as it went in."""
+    """Refuse what the Serverless transform would expand; it does not change a template without that."""
     if SERVERLESS not in _names(body.get("Transform")):
         return
     kinds = {name: value.get("Type") for name, value in body["Resources"].items() if isinstance(value, dict)}
@@ -173,7 +173,7 @@ def _policies(logical_id: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def deletion_policy(logical_id: str, field: str, policy: Any) -> str:
-    """Return the policy; ValidationError if it is none."""
+    """Return the policy; raise ValidationError if there is no such policy."""
     if policy not in DELETION_POLICIES:
         _refuse(
             f"Template format error: {POLICY_NAMES[field]} of resource {logical_id} is '{policy}', but has to"
@@ -200,16 +200,16 @@ def _refuse(message: str) -> None:
     raise ApiError("ValidationError", message)
 
 
-# Fn::ForEach of the language extensions, written out: what a loop says once stands there for each item.
-# Source: CloudFormation user guide, "Fn::ForEach". A loop over a parameter is refused: a template is read
-# before anybody gives values.
+# Expands Fn::ForEach of the language extensions: the body of a loop is repeated for each item.
+# Source: CloudFormation user guide, "Fn::ForEach". A loop over a parameter is refused, since a template is
+# loaded before the values of its parameters are known.
 LOOP = "Fn::ForEach::"
-PARTS = 3  # the identifier, the collection, and what stands there for each item
+PARTS = 3  # the identifier, the collection and the body
 LARGEST_DEPTH = 5
 
 
 def expand(value: Any, depth: int = 0) -> Any:
-    """Return the value without loops; raise ApiError for one that is no loop of CloudFormation's."""
+    """Return the value with its loops expanded; raise ApiError for a wrong one."""
     if isinstance(value, list):
         return [expand(item, depth) for item in value]
     if not isinstance(value, Mapping):
@@ -230,7 +230,7 @@ def _turns(name: str, loop: Any, depth: int) -> dict[str, Any]:
         raise _wrong(name, "needs a list of an identifier, a collection and a mapping")
     identifier, collection, fragment = loop
     if not isinstance(collection, list) or not all(isinstance(item, str) for item in collection):
-        raise _wrong(name, "goes over a list of texts in the template, and over nothing else in the yard")
+        raise _wrong(name, "must have a list of strings as its collection: the yard supports no other")
     written: dict[str, Any] = {}
     for item in collection:
         added = expand(_filled(fragment, str(identifier), item), depth)
@@ -241,7 +241,7 @@ def _turns(name: str, loop: Any, depth: int) -> dict[str, Any]:
 
 
 def _filled(value: Any, identifier: str, item: str) -> Any:
-    """Put the item where ${Identifier}, &{Identifier} and a Ref of it stand; & keeps letters and digits."""
+    """Replace ${Identifier}, &{Identifier} and a Ref of it by the item; & keeps only letters and digits."""
     if isinstance(value, str):
         plain = re.sub(r"[^A-Za-z0-9]", "", item)
         return value.replace(f"${{{identifier}}}", item).replace(f"&{{{identifier}}}", plain)

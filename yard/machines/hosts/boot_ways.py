@@ -1,7 +1,7 @@
-"""How a host starts: with systemd and cloud-init of its own, or by an imitation of both.
+"""Decides how a host boots: with its own systemd and cloud-init, or by an imitation of both.
 
-The better way wants root, systemd-nspawn, and a root file system that holds systemd and cloud-init. What
-stands in its way is said in `slipway yard status` and of each host.
+A real boot needs root, systemd-nspawn, and a root file system with systemd and cloud-init. `slipway yard
+status` and the list of hosts say what is missing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from slipway.yard.machines import image_store
 from slipway.yard.machines.isolation.tiers import TIERS, Tier, best_tier, programs
 from slipway.yard.machines.settings import CHECKOUT
 
-BOOT_VARIABLE = "SLIPWAY_YARD_BOOT"  # for tests and for people: this way, where nothing stands in its way
+BOOT_VARIABLE = "SLIPWAY_YARD_BOOT"  # for tests and users: boot this way if possible
 SYSTEMD, IMITATED = "systemd", "imitated"
 WAYS = (SYSTEMD, IMITATED)
 TRIAL_SECONDS = 40.0
 MEND = "python3 scripts/set_up.py machine (as root) installs it"
 BAKE = "bake the image again: slipway image bake"
-# What the better way wants of a root file system, and which package of Debian has it.
+# What a real boot needs in a root file system -> the Debian package that has it.
 _PROGRAMS = {
     "usr/lib/systemd/systemd": "systemd",
     "usr/sbin/init": "systemd-sysv",
@@ -35,7 +35,7 @@ _PROGRAMS = {
 
 
 class NoSuchBoot(SlipwayError):
-    """The way to boot that was asked for cannot be had."""
+    """Raised for an unknown way to boot."""
 
 
 def way_of(image: str) -> str:
@@ -44,7 +44,7 @@ def way_of(image: str) -> str:
 
 
 def obstacle(image: str) -> str:
-    """Say why a host of this AMI cannot boot for real; "" where it can."""
+    """Return why a host of this AMI cannot boot for real; "" if it can."""
     wanted = os.environ.get(BOOT_VARIABLE, "")
     if wanted and wanted not in WAYS:
         raise NoSuchBoot(
@@ -61,7 +61,7 @@ def obstacle(image: str) -> str:
 
 
 def described() -> str:
-    """Say in words how hosts start that have this machine's files."""
+    """Describe how hosts boot that have this machine's files."""
     if why := obstacle(""):
         return f"boot: by an imitation of systemd and cloud-init: {why}"
     return "boot: systemd and cloud-init, in systemd-nspawn"
@@ -69,12 +69,12 @@ def described() -> str:
 
 @lru_cache(maxsize=1)
 def obstacle_here() -> str:
-    """Say why no host can boot for real on this machine."""
+    """Return why no host can boot for real on this machine; "" if one can."""
     if best_tier().name != "root":
         return "only root can start systemd-nspawn with a host's network"
     if shutil.which("systemd-nspawn", path=programs()) is None:
         return f"this machine lacks systemd-container; {MEND}"
-    # Start a program in systemd-nspawn as a host is started; say what nspawn says where it cannot.
+    # Try to start a shell in systemd-nspawn as a host is started.
     command = [sys.executable, "-S", "-m", "slipway.yard.machines.hosts.inside.boot_trial"]
     environment = {"PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
     try:
@@ -92,17 +92,16 @@ def _lacking(root: Path) -> str:
 
 
 def _is_there(root: Path, path: str) -> bool:
-    """A link of the root leads from its own top, and may end at a file that is there only when it runs."""
+    """Return True if the path is there; a link counts even if its target exists only at run time."""
     return (root / path).is_symlink() or (root / path).exists()
 
 
-# Which hosts have namespaces of their own, and which are plain processes of this machine. Without root a
-# cluster of AWS PCS is plain processes even where namespaces can be made: Slurm's daemons start jobs as other
-# users, which a namespace of an ordinary user does not allow.
+# The isolation of hosts. Without root, hosts of AWS PCS are plain processes even where namespaces work:
+# Slurm's daemons start jobs as other users, which an ordinary user's namespace does not allow.
 
 
 def tier_of(tags: Mapping[str, str]) -> Tier:
-    """Return how a host with these tags is kept apart."""
+    """Return the isolation tier of a host with these tags."""
     best = best_tier()
     if best.name != "root" and slurm.CLUSTER_TAG in tags:
         return next(tier for tier in TIERS if not tier.isolated)

@@ -1,4 +1,4 @@
-"""Enter a host through its namespaces, as Session Manager does, not by ssh.
+"""Enters a host through its namespaces, as Session Manager does, not by ssh.
 
 The server says how the host is isolated. A command either runs inside the host or not at all: nothing meant
 for a host may run outside it. To support another kind of isolation, add a line to _WAYS.
@@ -15,8 +15,7 @@ from typing import Any
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.machines.hosts import host_store
 
-# What of a host's processes is its own, as files below /proc/<pid>/ns; nsenter's word where it is another.
-# One that boots for real counts the time since then, too.
+# The namespaces of a host, as files below /proc/<pid>/ns. One that boots for real has a time namespace, too.
 _NAMESPACES = ("mnt", "uts", "ipc", "net", "pid")
 _WORDS = {"mnt": "mount"}
 _IN_SHELL = ("sh", "-c", 'cd && exec "$@"', "sh")
@@ -24,7 +23,7 @@ LOGIN = ("bash", "-l")
 
 
 class CannotEnter(SlipwayError):
-    """A host cannot be entered; no command was run."""
+    """Raised if a host cannot be entered; no command was run."""
 
 
 def target(host: host_store.Host) -> dict[str, Any]:
@@ -42,25 +41,25 @@ def target(host: host_store.Host) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnterCommand:
-    """Describe a command that runs in a host, and the descriptors that it needs open."""
+    """Describes a command that runs in a host, and the descriptors that it needs open."""
 
     argv: list[str]
     descriptors: tuple[int, ...] = ()
 
 
 def enter_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
-    """Build the command that enters the host; the words run as they are, without a shell."""
+    """Build the command that runs `words` in the host, without a shell."""
     into = _WAYS[_tier(target)](target)
     return EnterCommand(argv=[*into.argv, *_IN_SHELL, *(words or LOGIN)], descriptors=into.descriptors)
 
 
 def network_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
-    """Build the command that runs a program of this machine, as its user, in the host's network alone."""
+    """Build the command that runs a program of this machine, as its user, but in the host's network."""
     spaces = _NETWORKS[_tier(target)]
     if not spaces:
         raise CannotEnter(
-            f"{target.get('name')} is plain processes of this machine, without a network of its own",
-            hint="its ports are this machine's: go to 127.0.0.1",
+            f"host {target.get('name')} has no network of its own: it consists of processes of this machine",
+            hint="its ports are this machine's: use 127.0.0.1",
         )
     into = _through(target, spaces)
     return EnterCommand(argv=[*into.argv, *words], descriptors=into.descriptors)
@@ -76,9 +75,9 @@ def _tier(target: Mapping[str, Any]) -> str:
     return tier
 
 
-def environment(of_host: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def environment(of_host: Mapping[str, str], terminal: Mapping[str, str]) -> dict[str, str]:
     """Return the host's environment with this terminal's type added."""
-    return {**of_host, **{name: own[name] for name in ("TERM", "COLORTERM") if name in own}}
+    return {**of_host, **{name: terminal[name] for name in ("TERM", "COLORTERM") if name in terminal}}
 
 
 def _by_namespaces(target: Mapping[str, Any], *more: str) -> EnterCommand:
@@ -88,15 +87,15 @@ def _by_namespaces(target: Mapping[str, Any], *more: str) -> EnterCommand:
 
 
 def _by_own_users(target: Mapping[str, Any]) -> EnterCommand:
-    """Enter a host that an ordinary user started: it has a user namespace, too."""
+    """Build the command for a host that an ordinary user started: it has a user namespace, too."""
     return _by_namespaces(target, "user")
 
 
 def _through(target: Mapping[str, Any], spaces: Sequence[str]) -> EnterCommand:
     opened = {name: _opened(target, name) for name in spaces}
     options = [f"--{_WORDS.get(name, name)}=/proc/self/fd/{each}" for name, each in opened.items()]
-    kept = ["--preserve-credentials"] if "user" in spaces else []
-    return EnterCommand(argv=["nsenter", *options, *kept], descriptors=tuple(opened.values()))
+    credentials = ["--preserve-credentials"] if "user" in spaces else []
+    return EnterCommand(argv=["nsenter", *options, *credentials], descriptors=tuple(opened.values()))
 
 
 _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {

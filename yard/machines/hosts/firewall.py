@@ -1,6 +1,6 @@
-"""An instance's security groups as nftables rules: what no rule allows is dropped, and nobody is told.
+"""Writes an instance's security groups as nftables rules: packets that no rule allows are silently dropped.
 
-A protocol that has ports is a line of _WITH_PORTS.
+A protocol with ports is a line of _WITH_PORTS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ANY = "-1"
 _WITH_PORTS = ("tcp", "udp")
 _BY_NUMBER = {"icmp": "icmp", "icmpv6": "ipv6-icmp", "58": "ipv6-icmp"}
 _FAMILIES = {4: "ip", 6: "ip6"}
-# Way of a rule -> chain, hook, the interface that nothing filters, and whose address the rule names.
+# Direction of a rule -> chain, nft's word for the interface, nft's word for the peer's address.
 _CHAINS = {"ingress": ("input", "iif", "saddr"), "egress": ("output", "oif", "daddr")}
 
 
@@ -27,20 +27,20 @@ def is_enforced() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One permission of one group."""
+    """One permission of one security group."""
 
     way: str  # ingress or egress
     protocol: str  # tcp, udp, icmp, a number, or ANY
-    first: int | None  # port; None: all
+    first: int | None  # first port; None: all ports
     last: int | None
-    peers: tuple[str, ...]  # networks
+    peers: tuple[str, ...]  # networks in CIDR notation
 
 
 def ruleset(rules: Iterable[Rule]) -> str:
     """Write the rules for `nft -f`, which applies all at once; as on EC2, open connections stay open."""
     given = tuple(rules)
     chains = "".join(_chain(way, (rule for rule in given if rule.way == way)) for way in _CHAINS)
-    mine = "table inet security_groups"  # a host has tables of its own
+    mine = "table inet security_groups"  # not one of the host's own tables
     return f"{mine} {{}}\ndelete {mine}\n{mine} {{\n{chains}}}\n"
 
 
@@ -63,7 +63,7 @@ def _lines(rule: Rule) -> Iterator[str]:
 
 
 def _networks(peers: Iterable[str], version: int) -> list[str]:
-    """Overlapping ones are one: nft takes no set with two answers."""
+    """Merge overlapping networks: nft refuses them in one set."""
     found = [ipaddress.ip_network(peer, strict=False) for peer in peers]
     chosen = [network for network in found if network.version == version]
     return [str(address) for address in ipaddress.collapse_addresses(chosen)]  # type: ignore[type-var]  # of one version

@@ -1,4 +1,4 @@
-"""The yard's side of the processes of hosts: one for each VPC's network, one first process in each host."""
+"""The yard's connections to the processes of hosts: one process per VPC, and each host's first process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("yard.hosts")
 NETWORK_MODULE = "slipway.yard.machines.hosts.inside.network"
 PLAIN_MODULE = "slipway.yard.machines.hosts.inside.plain"
 LARGEST_EVENT = 65536
-_DESCRIPTORS = 5  # with one event: output, and up to four listeners
+_DESCRIPTORS = 5  # at most with one event: output, and up to four listeners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +33,18 @@ class HostEvent:
     descriptors: tuple[int, ...] = ()
 
 
-Heard = Callable[[HostEvent], None]
+EventHandler = Callable[[HostEvent], None]
 
 
 class _Channel:
-    """Orders go out, events come in on a thread of its own; the last event is `gone`."""
+    """Sends orders, and receives events on a thread of its own; the last event is `gone`."""
 
-    def __init__(self, ours: socket.socket, name: str, heard: Heard) -> None:
-        self._socket, self._heard = ours, heard
+    def __init__(self, ours: socket.socket, name: str, handle: EventHandler) -> None:
+        self._socket, self._handle = ours, handle
         threading.Thread(target=self._listen, name=name, daemon=True).start()
 
     def order(self, do: str, descriptors: tuple[int, ...] = (), **more: object) -> None:
-        with suppress(OSError):  # it has ended, and `gone` is on its way
+        with suppress(OSError):  # the process has ended; `gone` will follow
             socket.send_fds(self._socket, [json.dumps({"do": do, **more}).encode()], descriptors)
 
     def close(self) -> None:
@@ -54,11 +54,11 @@ class _Channel:
     def _listen(self) -> None:
         while event := self._next():
             try:
-                self._heard(event)
+                self._handle(event)
             except Exception:
                 log.exception("cannot handle the event %s of a host", event.name)
         self._socket.close()
-        self._heard(HostEvent(name="gone", said={}))
+        self._handle(HostEvent(name="gone", said={}))
 
     def _next(self) -> HostEvent | None:
         try:
@@ -72,19 +72,19 @@ class _Channel:
 
 
 class VpcNetwork:
-    """One VPC's. Its process ends when it is closed, and with it every host in it."""
+    """The network of one VPC. Closing it ends its process, and with it every host."""
 
-    def __init__(self, tier: str, vpc: str, heard: Heard) -> None:
+    def __init__(self, tier: str, vpc: str, handle: EventHandler) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = _start(NETWORK_MODULE, tier, theirs)
-        self._channel = _Channel(ours, f"network {vpc}", heard)
+        self._channel = _Channel(ours, f"network {vpc}", handle)
 
-    def start(self, number: int, plan: Path, heard: Heard) -> HostChannel:
+    def start(self, number: int, plan: Path, handle: EventHandler) -> HostChannel:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._channel.order("start", (theirs.fileno(),), host=number, plan=str(plan))
-        return HostChannel(_Channel(ours, f"host {number}", heard))
+        return HostChannel(_Channel(ours, f"host {number}", handle))
 
     def set_firewall(self, number: int, rules: str) -> None:
         self._channel.order("firewall", host=number, rules=rules)
@@ -104,7 +104,7 @@ class VpcNetwork:
 
 
 class HostChannel:
-    """One host's first process."""
+    """Sends orders to a host's first process."""
 
     def __init__(self, channel: _Channel) -> None:
         self._channel = channel
@@ -119,26 +119,26 @@ class HostChannel:
         self._channel.order("shut-down")
 
     def reboot(self) -> None:
-        """Restart the host's system; one whose boot is imitated has no word for it."""
+        """Restart the host's system; a host whose boot is imitated does not support this."""
         self._channel.order("reboot")
 
     def power_off(self) -> None:
-        """End the host, where no network process holds it that would do so sooner."""
+        """End a host that has no network process, which would otherwise end it."""
         self._channel.order("power-off")
 
 
-def start_plain(plan: Path, heard: Heard) -> HostChannel:
-    """A host that is one process of this machine among others."""
+def start_plain(plan: Path, handle: EventHandler) -> HostChannel:
+    """Start a host without isolation, as plain processes of this machine."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = _start(PLAIN_MODULE, str(plan), theirs)
 
-    def hears(event: HostEvent) -> None:
+    def handle_and_reap(event: HostEvent) -> None:
         if event.name == "gone":
             process.wait()
-        heard(event)
+        handle(event)
 
-    return HostChannel(_Channel(ours, f"host {process.pid}", hears))
+    return HostChannel(_Channel(ours, f"host {process.pid}", handle_and_reap))
 
 
 def _start(module: str, first: str, theirs: socket.socket) -> subprocess.Popen[bytes]:

@@ -1,4 +1,7 @@
-"""What `slipway yard hosts` shows. A further column is a line here and one in yard/commands/hosts.py."""
+"""What `slipway yard hosts` shows, and how hosts differ from EC2's.
+
+To add a column: a line in _host and one in yard/commands/hosts.py.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def hosts() -> list[dict[str, Any]]:
 
 
 def _not_enforced(*, is_isolated: bool) -> str:
-    """Say what isolation a running host lacks."""
+    """Return what isolation a running host lacks; "" if none."""
     if not is_isolated:
         return "no machine of its own: see `slipway yard status`"
     return "" if firewall.is_enforced() else f"not enforced: {NO_FIREWALL}"
@@ -64,19 +67,19 @@ LEFT_OUT = (
     "EC2 Instance Connect: the signature of a key, and where the yard does not run as root any key",
 )
 
-# Where systemd does not boot (boot_ways.py).
+# Differences where the boot is imitated (boot_ways.py).
 IMITATED = (
     "systemd and its journal: the host starts sshd and slipway-node, but no other unit of the AMI; no reboot",
     "logind: sshd asks PAM, but a log-in is no session, and nothing is removed when a user's last one ends",
     "cloud-init: user data's scripts run, and write_files of its #cloud-config, but nothing else of it",
 )
-# Where it does.
+# Differences where systemd boots.
 BOOTED = (
     "the hardware: cloud-init is in a container, and asks for EC2's metadata without a token, at port 8773",
     "the network's set-up: there is no DHCP; the address, the route and the name server are there at boot",
 )
 
-# Where there are no namespaces (planning/plain.py).
+# Differences where there are no namespaces (planning/plain.py).
 NOT_ENFORCED = (
     "security groups: every user of this machine can reach every host, at 127.x.y.z (ssh: port 2222)",
     "machines: hosts share the network, the hostname, the processes and the files of this machine",
@@ -84,7 +87,7 @@ NOT_ENFORCED = (
     "user data: its files are written to the host's own folder, but its scripts do not run",
 )
 
-# Where the yard does not run as root.
+# A difference where the yard does not run as root.
 ONE_USER = "jobs: a host has one user, so its jobs can read the cluster's secret and have the node's role"
 
 NO_FIREWALL = (
@@ -100,7 +103,7 @@ def described() -> list[str]:
         f"isolation: {tier.words}",
         boot_ways.described(),
         f"homes: {home.WORDS[tier.isolated]}",
-        *(f"not enforced: {each}" for each in (*alone, *of_users)),
+        *(f"not enforced: {what}" for what in (*alone, *of_users)),
         f"shared file systems (one folder each): {storage.file_systems()}",
-        *(f"left out: {each}" for each in (*(IMITATED if boot_ways.obstacle("") else BOOTED), *LEFT_OUT)),
+        *(f"left out: {what}" for what in (*(IMITATED if boot_ways.obstacle("") else BOOTED), *LEFT_OUT)),
     ]

@@ -1,6 +1,6 @@
-"""One host while it lives, from the yard's side: its log, its doors to the yard, and its commands.
+"""One running host, from the yard's side: its log, its listeners, its events, its checkup and its DNS server.
 
-What a host tells is an event; a new one is a method and its line in _HEARD.
+To add an event: a method of HostSession and its line in _HANDLERS.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from slipway.yard.machines.hosts.host_processes import HostEvent
 from slipway.yard.machines.hosts.host_store import Host, HostCommand
 from slipway.yard.machines.hosts.planning import boot, own_files, plan
 
-# Look, once a host has booted, what of it did not come up: its own systemd and cloud-init say so. EC2 sees
-# none of that but a system that stopped half-way; it is for people, and for the list of hosts. A host without
-# a program that every image has is no machine that EC2 would have started, and is called impaired, too.
+# The checkup asks systemd and cloud-init, once a host has booted, what failed to start. The result is for
+# users and the list of hosts: EC2 itself notices only a system that stopped half-way. A host without a
+# program that every image has counts as impaired, too, since an instance on AWS would have it.
 NAME = "checkup"
 SSHD = ("sshd",)
-# systemctl(1), is-system-running: it waits for an administrator at a console that nobody has.
+# systemctl(1), is-system-running: systemd waits for an administrator at the console, which does not exist.
 _STUCK = "maintenance"
 _SCRIPT = """\
 echo "state $(systemctl is-system-running)"
@@ -41,19 +41,19 @@ if [ -e /run/cloud-init/result.json ]; then
   echo "result $(tr -d '\\n' </run/cloud-init/result.json)"
 fi
 """
-_ERROR = re.compile(r"^\('([\w-]+)', (.*)\)$")  # as cloud-init 22 writes a module's
+_ERROR = re.compile(r"^\('([\w-]+)', (.*)\)$")  # how cloud-init 22 writes the error of a module
 _OF_CLOUD_INIT = "cloud-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    reasons: Sequence[str]  # why the host is not what it should be; none: all is well
-    is_stuck: bool  # its system came up, but not as far as its network and its services
-    lacks_programs: bool  # an image of ours has them, so that no instance of EC2's lacks them
+    reasons: Sequence[str]  # what is wrong with the host; empty: nothing
+    is_stuck: bool  # the boot stopped before its network and its services
+    lacks_programs: bool  # programs of our images are missing
 
 
 def start(host: Host, tell: Callable[[Findings], None]) -> None:
-    """Look in the host, and tell on another thread what was found."""
+    """Run the checkup in the host; another thread passes the findings to `tell`."""
     (reading, output), errors = os.pipe(), os.open(os.devnull, os.O_WRONLY)
     assert host.link
     command = HostCommand(argv=("sh", "-c", _script(_programs(host))))
@@ -64,10 +64,10 @@ def start(host: Host, tell: Callable[[Findings], None]) -> None:
 
 
 def findings(said: str, dropped: Iterable[str], mend: str) -> Findings:
-    """Read what the script said in the host."""
+    """Return the findings from the script's output."""
     told = [line.partition(" ")[::2] for line in said.splitlines()]
     state = next((rest for word, rest in told if word == "state"), "")
-    errors = [each for word, rest in told if word == "result" for each in _errors(rest)]
+    errors = [error for word, rest in told if word == "result" for error in _errors(rest)]
     units = [rest for word, rest in told if word == "unit"]
     missing = [rest for word, rest in told if word == "missing"]
     is_stuck = state == _STUCK
@@ -101,12 +101,12 @@ def _read(host: Host, descriptor: int, tell: Callable[[Findings], None]) -> None
         said = output.read()
     is_baked = image_store.root_of(host.instance.image) is not None
     mend = own_files.BAKE_AGAIN if is_baked else own_files.INSTALL
-    if said:  # nothing: it went down again
+    if said:  # empty if the host went down meanwhile
         tell(findings(said, host.console.dropped_units(), mend))
 
 
 def _programs(host: Host) -> list[tuple[str, ...]]:
-    """List what jobs need although no unit starts it, each by its possible names, best known first."""
+    """List programs that jobs need although no unit starts them, each by its possible names."""
     return [SSHD, *boot.programs(boot.read_user_data(host.instance.user_data))]
 
 
@@ -129,15 +129,15 @@ class HostSession:
         self.host, self.on_end = host, on_end
         self.doors: list[socket.socket] = []
         self.has_started = False
-        self.own_metadata: socket.socket | None = None  # where the host has no network of its own
+        self.own_metadata: socket.socket | None = None  # only for a host without its own network
 
-    def hears(self, event: HostEvent) -> None:
-        _HEARD[event.name](self, event)
+    def handle(self, event: HostEvent) -> None:
+        _HANDLERS[event.name](self, event)
 
     def up(self, event: HostEvent) -> None:
         output, *doors = event.descriptors
         threading.Thread(target=_follow, args=(output, self.host), daemon=True).start()
-        self.doors = [socket.socket(fileno=each) for each in doors]
+        self.doors = [socket.socket(fileno=door) for door in doors]
         if self.own_metadata:
             self.doors.append(self.own_metadata)
         for door, serve in zip(self.doors, self._services(), strict=True):
@@ -145,7 +145,7 @@ class HostSession:
         host_store.set_state(self.host, "booting")
 
     def _services(self) -> tuple[Callable[[socket.socket, Host], None], ...]:
-        """List what answers at the doors, in the order in which the host's first process opens them."""
+        """List the servers for the host's listeners, in the order in which its first process opens them."""
         if self.own_metadata:
             return (metadata.serve,)
         if self.host.boots != boot_ways.SYSTEMD:
@@ -153,12 +153,12 @@ class HostSession:
         return (_serve_api, metadata.serve, partial(metadata.serve, is_open=True), serve)
 
     def first(self, event: HostEvent) -> None:
-        """Learn of the process that is the host's first one, and at each boot another."""
-        (own,) = event.descriptors
+        """Note the host's first process, which is another one after each boot."""
+        (pidfd,) = event.descriptors
         self.has_started = True
         self.host.namespaces = event.said["namespaces"]
-        self.host.process = _number(own)
-        os.close(own)
+        self.host.process = _number(pidfd)
+        os.close(pidfd)
 
     def booted(self, _event: HostEvent) -> None:
         if self.host.boots == boot_ways.SYSTEMD:
@@ -174,7 +174,7 @@ class HostSession:
         self.host.is_impaired = found.is_stuck or found.lacks_programs
         host_store.set_state(self.host, "failed", why)
         log.error("host %s has booted, but %s", self.host.instance.name, why)
-        if found.is_stuck:  # another one would lack the same programs
+        if found.is_stuck:  # a replacement helps; it would not against missing programs
             self.on_end(self.host)
 
     def _runs(self) -> None:
@@ -188,7 +188,7 @@ class HostSession:
         log.info("host %s reboots", self.host.instance.name)
 
     def stopped(self, event: HostEvent) -> None:
-        """Its systemd has shut down or died, or never began."""
+        """Handle the end of systemd: it has shut down, died or never started."""
         self.host.was_shut_down = event.said["code"] == 0
         if not self.has_started:
             last = self.host.console.text.strip().rpartition("\n")[2] or "it says nothing"
@@ -199,16 +199,16 @@ class HostSession:
         log.error("host %s cannot boot: %s", self.host.instance.name, event.said["why"])
 
     def done(self, event: HostEvent) -> None:
-        if hear := self.host.hears_end.pop(event.said["id"], None):
-            hear(event.said["code"])
+        if notify := self.host.end_callbacks.pop(event.said["id"], None):
+            notify(event.said["code"])
 
     def gone(self, _event: HostEvent) -> None:
         for door in self.doors:
             api_proxy.close(door)
-        for name in list(self.host.hears_end):
-            self.host.hears_end.pop(name)(None)
+        for name in list(self.host.end_callbacks):
+            self.host.end_callbacks.pop(name)(None)
         is_system = self.host.boots == boot_ways.SYSTEMD and self.has_started
-        has_failed = self.host.state == "failed" and not is_system  # another one would fail as well
+        has_failed = self.host.state == "failed" and not is_system  # a replacement would fail as well
         if not has_failed:
             host_store.set_state(self.host, "dead")
         self.host.ended.set()
@@ -217,7 +217,7 @@ class HostSession:
             self.on_end(self.host)
 
 
-_HEARD: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
+_HANDLERS: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
     "up": HostSession.up,
     "first": HostSession.first,
     "reboots": HostSession.reboots,
@@ -230,7 +230,7 @@ _HEARD: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
 
 
 def _number(descriptor: int) -> int:
-    """Return the pid behind a pidfd as this machine counts it, not as the host does."""
+    """Return the pid behind a pidfd, in this machine's numbers, not the host's."""
     found = _PROCESS.search(Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii"))
     return int(found[1]) if found else 0
 
@@ -240,15 +240,15 @@ def _serve_api(door: socket.socket, host: Host) -> None:
 
 
 def _follow(descriptor: int, host: Host) -> None:
-    """Copy what the host prints to its console, and to the yard's log."""
+    """Copy the host's output to its console and to the yard's log."""
     with os.fdopen(descriptor, encoding="utf-8", errors="replace", newline="\n") as output:
         for line in output:
             log.info("%s: %s", host.instance.name, host.console.add(line))
 
 
-# The VPC's DNS server, at the address of the VPC plus two: it knows the hosts of the VPC, and nothing else.
-# It answers over UDP, as resolvers ask first. Names of AWS's own endpoints are not there: what runs on a host
-# has AWS_ENDPOINT_URL. Format: RFC 1035, section 4.1.
+# The VPC's DNS server, at the VPC's base address plus two: it knows only the hosts of the VPC, and answers
+# only over UDP, which resolvers try first. It does not know AWS's endpoints: programs on a host have
+# AWS_ENDPOINT_URL. Format: RFC 1035, section 4.1.
 _HEAD = struct.Struct(">6H")
 _LARGEST = 512
 _ADDRESS, _INTERNET = 1, 1
@@ -256,11 +256,11 @@ _ANSWER, _AUTHORITATIVE, _RECURSION = 0x8000, 0x0400, 0x0080
 _ASKED_FOR_RECURSION = 0x0100
 _NO_SUCH_NAME = 3
 _TTL_S = 60
-_SAME_NAME = 0xC000 | _HEAD.size  # a pointer to the question's
+_SAME_NAME = 0xC000 | _HEAD.size  # a pointer to the name in the question
 
 
 def serve(door: socket.socket, host: Host) -> None:
-    """Serve the host until the door is closed; only that host's processes reach it."""
+    """Answer the host's DNS requests until the socket is closed; only that host's processes reach it."""
     name = f"resolver {host.instance.name}"
     threading.Thread(target=_serve, args=(door, host), name=name, daemon=True).start()
 
@@ -271,14 +271,14 @@ def _serve(door: socket.socket, host: Host) -> None:
             asked, sender = door.recvfrom(_LARGEST)
         except OSError:
             return
-        if not sender:  # it is being closed
+        if not sender:  # the socket is being closed
             return
         with suppress(OSError, ValueError, IndexError, struct.error):
             door.sendto(answer(asked, host), sender)
 
 
 def answer(asked: bytes, host: Host) -> bytes:
-    """Answer the first question of a request; raises one of several errors for what is no request."""
+    """Answer the first question of a request; raise an error, such as ValueError, for a malformed one."""
     identifier, flags, questions, *_ = _HEAD.unpack_from(asked)
     if flags & _ANSWER or not questions:
         raise ValueError("this is no question")
@@ -304,7 +304,7 @@ def answer(asked: bytes, host: Host) -> bytes:
 
 def _address(name: str, host: Host) -> str:
     with host_store.changed:
-        known = [each.instance for each in host_store.hosts.values()]
+        known = [other.instance for other in host_store.hosts.values()]
     place = (host.instance.region, host.instance.vpc)
-    found = (each for each in known if (each.region, each.vpc) == place and each.hostname == name)
-    return next((each.address for each in found), "")
+    found = (other for other in known if (other.region, other.vpc) == place and other.hostname == name)
+    return next((other.address for other in found), "")

@@ -1,7 +1,4 @@
-"""All hosts of this yard, and their one lock; every change notifies those who wait on it.
-
-A host in one of these is not on its way to another.
-"""
+"""All hosts of this yard and their instances, and one lock for them, which is notified of every change."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from typing import Protocol
 
 from slipway.yard.machines.hosts import boot_ways
 
-# What a host has printed on its console since it was launched: as on EC2, the last 64 KB of it.
+# The console keeps the last 64 KB that a host has printed since its launch, as on EC2.
 MOST_BYTES = 64 * 1024
-# A unit that nobody would miss until it is wanted: systemd tells of it in one line and starts without it.
+# systemd logs one line for a unit that it drops, and starts without it.
 _DROPPED = re.compile(r"Job (\S+)/start deleted to break ordering cycle")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\r")
 
@@ -27,12 +24,12 @@ class Console:
         self._dropped: dict[str, None] = {}
 
     def begin_boot(self) -> None:
-        """Keep the text, and forget what was true of the boot before."""
+        """Begin another boot: keep the text, but forget the dropped units."""
         with self._lock:
             self._dropped.clear()
 
     def add(self, line: str) -> str:
-        """Keep the line; return it as a log shows it."""
+        """Keep the line; return it as a log should show it."""
         plain = _COLOURS.sub("", line).rstrip()
         with self._lock:
             self._kept = f"{self._kept}{plain}\n"[-MOST_BYTES:]
@@ -45,24 +42,24 @@ class Console:
             return self._kept
 
     def dropped_units(self) -> list[str]:
-        """Name the units that systemd did not start at this boot because they were ordered in a circle."""
+        """Return the units that systemd dropped at this boot because their order had a cycle."""
         with self._lock:
             return list(self._dropped)
 
 
-SETTLED = ("running", "dead", "failed")
+SETTLED = ("running", "dead", "failed")  # a host in another state is about to change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCommand:
-    """Describe a command that a host runs besides its units."""
+    """A command that a host runs besides its units."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class FirstProcess(Protocol):
-    """Send orders to a host's first process."""
+    """Sends orders to a host's first process."""
 
     def command(self, name: str, run: HostCommand, descriptors: tuple[int, int]) -> None: ...
 
@@ -78,29 +75,29 @@ class FirstProcess(Protocol):
 @dataclass(slots=True, kw_only=True)
 class Host:
     instance: HostInstance
-    number: int  # in its network, and never that of another one
-    root: str  # what its files are made of
-    state: str = "starting"  # then booting and running, or failed; dead when it has ended
+    number: int  # unique in its network, never reused
+    root: str  # the root file system that its files come from
+    state: str = "starting"  # then booting, then running or failed; dead when it has ended
     why: str = ""
     firewall: str = ""
     link_faults: Mapping[str, float] = field(default_factory=dict)
-    tier: str = ""  # of yard/machines/isolation/tiers.py: how it is kept apart
-    boots: str = ""  # of boot_ways.py: how it starts
+    tier: str = ""  # its isolation (yard/machines/isolation/tiers.py)
+    boots: str = ""  # how it boots (boot_ways.py)
     console: Console = field(default_factory=Console)
-    process: int = 0  # its first one, as this machine numbers it
-    namespaces: Mapping[str, str] = field(default_factory=dict)  # its own, as /proc names them
+    process: int = 0  # pid of its first process, in this machine's numbers
+    namespaces: Mapping[str, str] = field(default_factory=dict)  # of its first process, as /proc names them
     link: FirstProcess | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)  # of what is run there
-    said: Callable[[str], str] = str  # what a machine's paths are called there
-    # Who hears of the end of a command there, by its name: the code, or None where the host is gone.
-    hears_end: dict[str, Callable[[int | None], None]] = field(default_factory=dict)
-    is_impaired: bool = False  # so that EC2's check of the instance fails, though its system runs
-    was_shut_down: bool = False  # from inside, as by `poweroff`
+    environment: Mapping[str, str] = field(default_factory=dict)  # of its commands
+    said: Callable[[str], str] = str  # translates a machine's paths into this host's
+    # Command name -> callback for its end: gets the exit code, or None if the host is gone.
+    end_callbacks: dict[str, Callable[[int | None], None]] = field(default_factory=dict)
+    is_impaired: bool = False  # EC2's instance status check fails, although the system runs
+    was_shut_down: bool = False  # from inside, for example by `poweroff`
     is_expected_to_end: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-hosts: dict[str, Host] = {}  # by the id of the instance
+hosts: dict[str, Host] = {}  # by instance id
 changed = threading.Condition(threading.RLock())
 
 
@@ -111,9 +108,9 @@ def set_state(host: Host, state: str, why: str = "") -> None:
 
 
 def is_down(host: Host) -> bool:
-    """Return True where a host that is called failed has no system that AWS could reach.
+    """Return True if a failed host has no system that answers AWS.
 
-    A unit or user data that failed leaves a system that answers; an imitated boot has no system of its own.
+    After a failed unit or failed user data the system still answers; an imitated boot has no system.
     """
     has_system = bool(host.process) and host.boots == boot_ways.SYSTEMD
     return host.state == "failed" and (host.is_impaired or not has_system)
@@ -123,12 +120,12 @@ def find(text: str) -> Host:
     """Return the one host with this name, id, address, or unambiguous prefix; else raise ValueError."""
     with changed:
         known = list(hosts.values())
-    exact = [each for each in known if text in _names(each)]
-    found = exact or [each for each in known if text and any(name.startswith(text) for name in _names(each))]
+    exact = [host for host in known if text in _names(host)]
+    found = exact or [host for host in known if text and any(name.startswith(text) for name in _names(host))]
     if not known:
-        raise ValueError(f"there is no host, so none that '{text}' names; a job of MPI or Slurm starts some")
+        raise ValueError(f"no host '{text}': there are no hosts; a job of MPI or Slurm starts some")
     if len(found) != 1:
-        listed = ", ".join(f"{each.instance.name} ({each.instance.id})" for each in known) or "none"
+        listed = ", ".join(f"{host.instance.name} ({host.instance.id})" for host in known) or "none"
         raise ValueError(f"'{text}' matches {len(found)} hosts; name one of: {listed}")
     return found[0]
 
@@ -138,12 +135,12 @@ def _names(host: Host) -> tuple[str, ...]:
     return instance.name, instance.hostname, instance.id, instance.address
 
 
-# An instance as the yard's hosts know it.
+# The facts of an instance that its host depends on.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInstance:
-    """An instance as EC2 has it. Equal ones need nothing done."""
+    """An instance as EC2 has it. If it is unchanged, its host needs no change."""
 
     id: str
     region: str
@@ -152,19 +149,19 @@ class HostInstance:
     vpc: str
     subnet: str
     address: str
-    prefix_length: int  # of the VPC: all of it is one link here
+    prefix_length: int  # of the whole VPC, which is one network link here
     hostname: str
     image: str
     instance_type: str
     life_cycle: str  # how it was bought: on-demand, spot or capacity-block
     zone: str
-    user_data: str  # base64; empty where there is none
+    user_data: str  # base64; empty if there is none
     profile_arn: str
-    role: str  # of the profile
+    role: str  # the instance profile's
     launched_at: str
     key_name: str
     tags: Mapping[str, str]
-    is_service: bool = False  # no instance, but a host of service_hosts.py
+    is_service: bool = False  # not an instance, but a host of service_hosts.py
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Which instances should be hosts, read from moto: those that run for Auto Scaling or AWS PCS."""
+"""Finds the instances that should be hosts, those of Auto Scaling and AWS PCS, and replaces dead ones."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _WAYS = ("ingress", "egress")
 
 
 def wanted() -> list[HostInstance]:
-    """Return the instances that should be hosts, and the hosts that services have of their own."""
+    """Return the instances that should be hosts, and the services' own hosts."""
     found = [_host_instance(where, owner, instance) for where, owner, instance in _members()]
     return [*found, *service_hosts.wanted()]
 
 
 def are_pending() -> bool:
-    """Return True while an instance that becomes a host has not started to run."""
+    """Return True while an instance that will be a host is still pending."""
     grouped = (state.instance for group in groups() for state in group.instance_states)
     return any(instance.state == "pending" for instance in (*grouped, *(each for _, each in _of_pcs())))
 
@@ -36,7 +36,9 @@ def are_pending() -> bool:
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
     """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
     backend = moto_backend("ec2", instance.region)
-    groups = {group.id: group for each in _interfaces(backend, instance.id) for group in each.group_set}
+    groups = {
+        group.id: group for interface in _interfaces(backend, instance.id) for group in interface.group_set
+    }
     return tuple(
         Rule(way=way, protocol=rule.ip_protocol, first=rule.from_port, last=rule.to_port, peers=peers)
         for group in groups.values()
@@ -47,7 +49,7 @@ def rules(instance: HostInstance) -> tuple[Rule, ...]:
 
 
 def groups() -> list[Any]:
-    """moto's, of every region that was used."""
+    """Return moto's Auto Scaling groups, of every region that was used."""
     if "moto.autoscaling.models" not in sys.modules:
         return []
     from moto.autoscaling.models import autoscaling_backends
@@ -57,7 +59,7 @@ def groups() -> list[Any]:
 
 
 def _members() -> Iterator[tuple[str, str, Any]]:
-    """Yield the region, the id or name of what started it, and moto's instance."""
+    """Yield the region, the name or id of the instance's group or cluster, and moto's instance."""
     for group in groups():
         for state in list(group.instance_states):
             if state.instance.state == "running" and state.instance.vpc_id:
@@ -68,7 +70,7 @@ def _members() -> Iterator[tuple[str, str, Any]]:
 
 
 def _of_pcs() -> Iterator[tuple[str, Any]]:
-    """Yield the instances that AWS PCS launched and that are not on their way out, with their region."""
+    """Yield each instance that AWS PCS launched and that is not shutting down, with its region."""
     if "moto.ec2.models" not in sys.modules:
         return
     from moto.ec2.models import ec2_backends
@@ -118,48 +120,49 @@ def _peers(backend: Any, rule: Any) -> Iterator[str]:
     if other := rule.source_group.get("GroupId"):
         yield from _addresses(backend, other)
     if found := backend.managed_prefix_lists.get(rule.prefix_list_id):
-        # Those of AWS's own services are empty: S3 is not in the VPC, but behind the yard's door.
+        # Prefix lists of AWS's services are empty: hosts reach S3 through the yard's endpoint, not the VPC.
         yield from (entry["Cidr"] for entry in found.entries.get(found.version) or ())
 
 
 def _addresses(backend: Any, group: str) -> Iterator[str]:
     running = [instance.id for instance in backend.all_instances() if instance.state == "running"]
-    for identifier in (*running, *(each.id for each in service_hosts.wanted())):
+    for identifier in (*running, *(instance.id for instance in service_hosts.wanted())):
         for interface in _interfaces(backend, identifier):
-            if any(each.id == group for each in interface.group_set):
+            if any(member.id == group for member in interface.group_set):
                 yield f"{interface.private_ip_address}/32"
 
 
 def _interfaces(backend: Any, identifier: str) -> list[Any]:
-    """Return an instance's network interfaces, or the one that is all that EC2 has of a service's host."""
+    """Return an instance's network interfaces, or the only one that EC2 shows of a service's host."""
     if identifier in backend.enis:
         return [backend.enis[identifier]]
-    found = {each.id: each for each in backend.all_instances()}
+    found = {instance.id: instance for instance in backend.all_instances()}
     return list(found[identifier].nics.values()) if identifier in found else []
 
 
 def is_suspended(group: Any, process: str) -> bool:
-    return any(each["ProcessName"] == process for each in group.suspended_processes)
+    return any(suspended["ProcessName"] == process for suspended in group.suspended_processes)
 
 
-# What becomes of an instance whose host ended though nobody ended the instance, and who takes its place.
-# EC2 sees an instance shut itself down, and does what the instance declares. The health checks of its Auto
-# Scaling group find it some time later, and replace it.
+# Handles hosts that ended although nobody ended the instance. If the instance shut itself down, EC2 stops or
+# terminates it, as the instance declares. Some time later the health check of its group replaces it.
 log = logging.getLogger("yard.hosts")
 
 REPLACE_VARIABLE = "SLIPWAY_YARD_REPLACE_SECONDS"
-REPLACE_S = 5.0  # until a dead instance is found unhealthy; minutes on AWS
-TERMINATE = "terminate"  # of an instance's InstanceInitiatedShutdownBehavior
-# What EC2 says of an instance that shut itself down (API reference, StateReason).
+REPLACE_S = 5.0  # until the health check finds a dead instance; minutes on AWS
+TERMINATE = "terminate"  # a value of InstanceInitiatedShutdownBehavior
+# EC2's StateReason for an instance that shut itself down (API reference).
 _REASON = "Client.InstanceInitiatedShutdown"
 _STOP_CHECKS = ("HealthCheck", "ReplaceUnhealthy", "Terminate")
 _SHUTTING_DOWN, _TERMINATED = ("shutting-down", 32), ("terminated", 48)
 
-groups_without_capacity: dict[tuple[str, str], Any] = {}  # by region and name: Auto Scaling tries again
+groups_without_capacity: dict[
+    tuple[str, str], Any
+] = {}  # (region, name) -> group; Auto Scaling will try again
 
 
 def launch_missing() -> bool:
-    """Start what groups lack whose launches were suspended and are resumed; moto waits. True if any did."""
+    """Launch what groups lack after launches were resumed, since moto does not; return True if any did."""
     has_launched = False
     for group in groups() if host_store.hosts or wanted() else ():
         lacks = len(group.active_instances()) < (group.desired_capacity or 0)
@@ -167,12 +170,12 @@ def launch_missing() -> bool:
         if lacks and not waits:
             had = len(group.active_instances())
             group.set_desired_capacity(group.desired_capacity)
-            has_launched |= len(group.active_instances()) > had  # less than it lacks where a quota ends it
+            has_launched |= len(group.active_instances()) > had  # a quota may stop it early
     return has_launched
 
 
 def has_ended(host: Host) -> None:
-    """Hear that a host ended, or is impaired, though nobody ended its instance."""
+    """Handle a host that ended or is impaired although nobody ended its instance."""
     for group in groups():
         for state in group.instance_states:
             if state.instance.id == host.instance.id:
@@ -223,11 +226,11 @@ def _replace(host: Host) -> None:
 
 
 def _recorded(host: Host) -> Any:
-    """moto's record of the instance; None where there is none any more."""
+    """Return moto's record of the instance; None if it is gone."""
     found = moto_backend("ec2", host.instance.region).all_instances()
-    return next((each for each in found if each.id == host.instance.id), None)
+    return next((instance for instance in found if instance.id == host.instance.id), None)
 
 
 def replace_s() -> float:
-    """Return how long a dead instance goes unnoticed by who launched it."""
+    """Return how long it takes until a dead instance is replaced."""
     return float(os.environ.get(REPLACE_VARIABLE) or REPLACE_S)

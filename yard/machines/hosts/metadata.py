@@ -1,9 +1,9 @@
-"""The instance metadata service of a host, version 2 only, at 169.254.169.254 of its own network.
+"""A host's instance metadata service, version 2 only, at 169.254.169.254 in the host's network.
 
-A host's own cloud-init asks at another port, where it needs no token and gets no credentials: it asks for a
-token on EC2's hardware only, and knows a container for what it is.
+The host's cloud-init uses another port, without a token and without credentials: it requests a token only on
+EC2's hardware, and detects that it is in a container.
 
-A further category is a line of _tree. Paths: EC2 user guide, "Instance metadata categories".
+To add a category: a line of _tree. Paths: EC2 user guide, "Instance metadata categories".
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from slipway.yard.permissions.keys import RoleSession
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)
 TOKEN_PATH = "/latest/api/token"  # noqa: S105 - a path
-_VERSION = re.compile(r"^/+\d{4}-\d{2}-\d{2}(?=/)")  # of the service; all are the latest here
+_VERSION = re.compile(r"^/+\d{4}-\d{2}-\d{2}(?=/)")  # a version of the service; all answer as the latest
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - a header's name
-# Instance metadata's words for a role whose trust policy does not name EC2.
+# The service's message for a role whose trust policy does not name EC2.
 NOT_ASSUMED = (
     "EC2 cannot assume the role {}. Please see documentation at "
     "https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc."
@@ -52,7 +52,7 @@ def serve(listener: socket.socket, host: Host, *, is_open: bool = False) -> None
 
 
 def _accept(server: ThreadingHTTPServer) -> None:
-    """serve_forever would look twice a second whether it is to end."""
+    """Serve until the socket is closed, without serve_forever, which would poll twice a second."""
     while True:
         try:
             connection, address = server.socket.accept()
@@ -63,8 +63,8 @@ def _accept(server: ThreadingHTTPServer) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     host: Host
-    tokens: dict[str, float]  # token -> until when, on the monotonic clock
-    is_open: bool  # it asks for no token, and has no credentials
+    tokens: dict[str, float]  # token -> its end, on the monotonic clock
+    is_open: bool  # needs no token and gives no credentials
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """SDKs ask often."""
+        """Log nothing: SDKs ask often."""
 
 
 def _tree(instance: HostInstance) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _tree(instance: HostInstance) -> dict[str, Any]:
 
 
 def _read(tree: Any, path: str) -> str | bytes | None:
-    """A folder is listed, as the service does; None where there is nothing."""
+    """Return the value at the path; a folder as its list of names; None if there is nothing."""
     for step in path.partition("?")[0].split("/"):
         if step:
             tree = tree.get(step) if isinstance(tree, Mapping) else None
@@ -150,7 +150,7 @@ def _profile(instance: HostInstance) -> str:
 
 
 def _credentials(instance: HostInstance) -> str:
-    """Return a key of the host's role, which its policies judge."""
+    """Return credentials of the host's role."""
     try:
         session = session_of(instance)
     except ApiError:
@@ -183,12 +183,12 @@ def _document(instance: HostInstance) -> str:
     return json.dumps(said)
 
 
-# The session of a host's role, as EC2 assumes it for the instance.
+# The session with which EC2 assumes an instance's role.
 EC2 = "ec2.amazonaws.com"
 
 
 def session_of(instance: HostInstance) -> RoleSession:
-    """Return it with where it stands; raise ApiError where the role does not trust EC2."""
+    """Return the session, bound to instance and VPC; raise ApiError if the role does not trust EC2."""
     return replace(
         roles.assume(instance.role, EC2, instance.id),
         vpc=instance.vpc,
@@ -197,8 +197,8 @@ def session_of(instance: HostInstance) -> RoleSession:
     )
 
 
-# The notices that EC2 has given to Spot instances, as their metadata shows them.
-_ends_at: dict[str, datetime] = {}  # by the id of the instance
+# Spot interruption notices.
+_ends_at: dict[str, datetime] = {}  # instance id -> when EC2 reclaims it
 
 
 def give(instance_id: str, ends_at: datetime) -> None:
@@ -210,7 +210,7 @@ def of(instance_id: str) -> datetime | None:
 
 
 def metadata(instance_id: str) -> dict[str, Any]:
-    """Return what stands under meta-data/spot; nothing before there is a notice."""
+    """Return the entries of meta-data/spot; none before a notice."""
     ends_at = _ends_at.get(instance_id)
     if ends_at is None:
         return {}
@@ -221,9 +221,9 @@ def metadata(instance_id: str) -> dict[str, Any]:
     }
 
 
-# Public keys that EC2 Instance Connect lets in, as their instance's metadata shows them.
+# Public keys that EC2 Instance Connect pushed; the instance's metadata shows them for a minute.
 KEY_LASTS_S = 60.0
-_keys: dict[tuple[str, str], tuple[str, float]] = {}  # by the instance's id and its user: until when
+_keys: dict[tuple[str, str], tuple[str, float]] = {}  # (instance id, user) -> (key, its end)
 
 
 def push_key(instance_id: str, user: str, public_key: str) -> None:

@@ -1,6 +1,6 @@
-"""Keeps the hosts as EC2 has its instances: starts, ends and replaces them, and sets their firewalls.
+"""Keeps the hosts in step with EC2's instances: starts, ends and replaces them, and sets their firewalls.
 
-One thread, that looks when something may have changed; `noticed` hears of calls that change instances.
+One thread does this when something may have changed; `noticed` is told of calls that change instances.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from slipway.yard.machines.isolation.tiers import best_tier
 log = logging.getLogger("yard.hosts")
 
 HOSTS_VARIABLE = "SLIPWAY_YARD_HOSTS"
-NO_HOSTS = "none"  # instances are then records of moto's, and no more
+NO_HOSTS = "none"  # instances are then only records in moto
 END_TIMEOUT_S = 5.0
-SHUT_DOWN_S = 15.0  # of a host's own systemd; EC2 waits for minutes before it turns an instance off
+SHUT_DOWN_S = 15.0  # for a host's own systemd; EC2 waits minutes before it turns an instance off
 ONLY_READ = ("Describe", "Get", "List")
 
 _networks: dict[tuple[str, str], VpcNetwork] = {}  # (region, VPC)
-_numbers: dict[tuple[str, str], int] = {}  # how many hosts each has had
+_numbers: dict[tuple[str, str], int] = {}  # (region, VPC) -> how many hosts it has had
 _asked = threading.Event()
 _started = threading.Lock()  # the first caller takes it forever
 _working = threading.Lock()  # held while hosts are started and ended
 
 
 def are_kept() -> bool:
-    """Return True if instances are hosts and not just records."""
+    """Return True if instances get hosts and are not just records."""
     return os.environ.get(HOSTS_VARIABLE) != NO_HOSTS
 
 
 def noticed(operation: str) -> None:
-    """Hear of a call to EC2 or Auto Scaling, and wake the reconciler if it may change hosts or firewalls."""
+    """Wake the reconciler if this call to EC2 or Auto Scaling may change hosts or firewalls."""
     if are_kept() and not operation.startswith(ONLY_READ):
         with host_store.changed:
             for host in host_store.hosts.values():
@@ -62,13 +62,13 @@ def wake() -> None:
 
 
 def wake_if_kept() -> None:
-    """Look at the hosts again, for something else than a call has changed."""
+    """Wake the reconciler after a change that was not a call, if instances get hosts."""
     if are_kept():
         wake()
 
 
 def kill(host: Host) -> None:
-    """Kill the host as a power failure would: no process on it hears a signal."""
+    """Kill the host as a power failure would: no process on it gets a signal."""
     if _is_isolated(host):
         _network(host.instance).kill(host.number)
     elif host.link:
@@ -86,7 +86,7 @@ def reboot(host: Host) -> None:
 
 
 def start_again(identifier: str) -> None:
-    """Start a service's host that has died anew; what it keeps lies in folders of this machine."""
+    """Start a service's dead host again; its data is in folders of this machine."""
     with _working, host_store.changed:
         found = host_store.hosts.get(identifier)
         if found is None or not found.ended.is_set():
@@ -97,14 +97,14 @@ def start_again(identifier: str) -> None:
 
 
 def wait_until_settled(timeout_s: float) -> bool:
-    """Return True once everything asked for so far is done: hosts have booted, firewalls are set."""
+    """Return True once all changes so far are done: hosts have booted, firewalls are set."""
     deadline = time.monotonic() + timeout_s
     with host_store.changed:
         return host_store.changed.wait_for(_is_settled, max(0.0, deadline - time.monotonic()))
 
 
 def reset() -> None:
-    """Every process of every host ends, and their folders go."""
+    """End every process of every host, and delete their folders."""
     service_hosts.reset()
     with _working:
         for host in host_store.hosts.values():
@@ -133,7 +133,7 @@ def _reconcile_forever() -> None:
     while True:
         _asked.wait()
         with _working:
-            _asked.clear()  # who asks from here on is looked after in the next round
+            _asked.clear()  # later changes are handled in the next round
             try:
                 _reconcile()
             except Exception:
@@ -195,7 +195,7 @@ def _start_isolated(host: Host, session: HostSession) -> None:
     is_real = host.boots == boot_ways.SYSTEMD
     host.environment = plan.real_environment() if is_real else plan.environment()
     file = plan.write(host.instance, best_tier(), host.firewall, host.boots)
-    host.link = _network(host.instance).start(host.number, file, session.hears)
+    host.link = _network(host.instance).start(host.number, file, session.handle)
 
 
 def _start_plain(host: Host, session: HostSession) -> None:
@@ -203,7 +203,7 @@ def _start_plain(host: Host, session: HostSession) -> None:
     written = plan.write_plain(host.instance)
     host.environment, host.said = written.environment, written.said
     session.own_metadata = written.metadata
-    host.link = start_plain(written.file, session.hears)
+    host.link = start_plain(written.file, session.handle)
 
 
 def _network(instance: HostInstance) -> VpcNetwork:
@@ -214,11 +214,11 @@ def _network(instance: HostInstance) -> VpcNetwork:
 
 
 def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
-    """Handle what a network tells of its hosts; hosts themselves report over their own channels."""
+    """Return the handler of a network's events; hosts report over their own channels."""
 
-    def heard(event: HostEvent) -> None:
+    def handle(event: HostEvent) -> None:
         if event.name == "limited":
-            log.warning("cannot make a host's link as bad as it should be: %s", event.said["why"])
+            log.warning("cannot apply the network faults to a host's link: %s", event.said["why"])
         if event.name != "failed":
             return
         with host_store.changed:
@@ -231,7 +231,7 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
             host_store.set_state(host, "failed", event.said["why"])
             log.error("cannot start host %s: %s", host.instance.name, event.said["why"])
 
-    return heard
+    return handle
 
 
 def _show_shutting_down(host: Host) -> None:
@@ -259,7 +259,7 @@ def _rules(instance: HostInstance) -> str:
 
 
 def _set_link(host: Host) -> None:
-    """Make its link as slow and lossy as the faults say; a new firewall takes the losses with it."""
+    """Apply the network faults to the host's link, again after a new firewall, which removes packet loss."""
     faults = conditions.faults_of_links()
     if faults != host.link_faults and host.state != "dead" and _is_isolated(host):
         _network(host.instance).set_link(host.number, faults)

@@ -1,6 +1,6 @@
-"""Hosts that are no instances of the account: what a service of AWS runs for itself in the account's VPC.
+"""Hosts that are not the account's instances: an AWS service runs them for itself in the account's VPC.
 
-EC2 shows such a host's network interface alone, whose id names it here. It boots nothing of an image; it runs
+EC2 shows only such a host's network interface, whose id names the host here. It does not boot an AMI; it runs
 the service's programs, with this machine's files. A service adds a host and removes it.
 """
 
@@ -18,9 +18,9 @@ from slipway.yard.machines.hosts.host_store import HostInstance
 class ServiceHost:
     instance: HostInstance
     steps: Sequence[Sequence[str]]  # commands, before the programs start
-    units: Sequence[Mapping[str, Any]]  # a name and an argv; each starts again when it ends
+    units: Sequence[Mapping[str, Any]]  # name and argv; a unit that ends is restarted
     written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # path -> text and mode
-    mounts: Sequence[tuple[str, str]] = ()  # folder of this machine, path there
+    mounts: Sequence[tuple[str, str]] = ()  # (folder of this machine, path in the host)
 
 
 _kept: dict[str, ServiceHost] = {}

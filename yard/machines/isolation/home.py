@@ -1,7 +1,7 @@
-"""Hide the homes of this machine's users from what runs in the yard: their keys and tokens are not a job's.
+"""Hides the homes of this machine's users, with their keys and tokens, from programs that run in the yard.
 
-Only what a job runs of them is left, as the checkout. `plan` decides in the yard; `hide` acts where the tree
-of a node or of a host is made, and uses the standard library only.
+Only what jobs need stays visible, such as the checkout. `plan` decides, in the yard's process; `hide` acts
+where the tree of a node or a host is made. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from slipway.yard.machines.isolation import kernel
 
-# Of all users: where root starts the yard, a job is root. An agent's socket is as good as the key.
+# Of all users: if root starts the yard, jobs run as root. /run/user has sockets of ssh agents.
 HOMES = ("/root", "/home", "/run/user")
-# Of a home that is itself the checkout, only what is known to hold secrets can be hidden.
+# If a home is itself the checkout, only these known places of secrets can be hidden.
 STORES = (
     ".ssh",
     ".aws",
@@ -31,14 +31,14 @@ STORES = (
     ".npmrc",
     ".pypirc",
 )
-_SYSTEM = ("/usr", "/etc", "/bin", "/lib")  # a home above one of these is no home: a service's may be /
-_OF_MOUNTS = (  # what an ordinary user may not take off a mount
+_SYSTEM = ("/usr", "/etc", "/bin", "/lib")  # a service's home may be /, which must not be hidden
+_OF_MOUNTS = (  # flags that an ordinary user may not remove from a mount
     (os.ST_NOSUID, kernel.NO_SETUID),
     (os.ST_NODEV, kernel.NO_DEVICES),
     (os.ST_NOEXEC, kernel.NO_PROGRAMS),
 )
 
-# What `slipway yard status` says where trees are made, and where none can be.
+# What `slipway yard status` says. True: trees can be made on this machine.
 WORDS = {
     True: "read-only and empty except for the code that runs; your keys and credentials are hidden",
     False: "not enforced: what runs here can read and write whatever you can, including ~/.ssh and ~/.aws",
@@ -50,7 +50,7 @@ NOTHING: Plan = {"hidden": (), "shown": ()}
 
 
 def plan(needed: Iterable[str], yard: Path) -> Plan:
-    """List what a tree hides, such as the yard's folder with its secret, and what it shows of that."""
+    """List what a tree hides, such as the yard's folder with its secret, and what of that it still shows."""
     homes = {os.path.realpath(path) for path in (*HOMES, *_own(), str(yard))}
     found = {path for path in homes if not any(_is_within(system, path) for system in _SYSTEM)}
     shown = [path for path in needed if any(_is_within(path, home) for home in found)]
@@ -83,7 +83,7 @@ def hide(root: Path, plan: Plan, *, read_only: bool) -> None:
 
 
 def folder_in(root: Path, path: str) -> Path:
-    """Return the folder of a path in the tree below `root`, made where it is not there."""
+    """Return the folder of a path in the tree below `root`; make it if it is missing."""
     inside = root / path.lstrip("/")
     inside.mkdir(parents=True, exist_ok=True)
     return inside
@@ -91,8 +91,8 @@ def folder_in(root: Path, path: str) -> Path:
 
 def make_read_only(mounted: Path) -> None:
     now = os.statvfs(mounted).f_flag
-    kept = sum(flag for said, flag in _OF_MOUNTS if now & said)
-    kernel.mount("none", mounted, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | kept)
+    flags = sum(flag for said, flag in _OF_MOUNTS if now & said)
+    kernel.mount("none", mounted, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | flags)
 
 
 def _own() -> Iterator[str]:
@@ -105,7 +105,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _empty(target: Path, *, is_inside: bool) -> None:
-    """`is_inside`: what holds it has been emptied before."""
+    """Make the target appear empty. `is_inside`: it is within a folder that was emptied already."""
     if is_inside:
         target.mkdir(parents=True, exist_ok=True)
     elif target.is_symlink():

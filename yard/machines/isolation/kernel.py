@@ -1,6 +1,6 @@
-"""The few system calls that namespaces need and that Python 3.11 has no functions for. Linux only.
+"""System calls for namespaces that Python 3.11 lacks. Linux only.
 
-A further call is a function that ends in _check. Numbers: sched.h, mount.h and prctl.h of Linux.
+To add a call: a function that passes the result to _check. Numbers: Linux's sched.h, mount.h and prctl.h.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _DROP_FROM_BOUND = 24
 _ADOPT_ORPHANS = 36
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # libc has no function for it
 _SECCOMP, _FILTER = 22, 2
-# audit.h's name of the processor; then fsync, fdatasync, sync, syncfs and sync_file_range of unistd.h.
+# The processor's number in audit.h; then fsync, fdatasync, sync, syncfs and sync_file_range in unistd.h.
 _SYNCS: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "x86_64": (0xC000003E, (74, 75, 162, 306, 277)),
     "aarch64": (0xC00000B7, (82, 83, 81, 267, 84)),
 }
-# filter.h and seccomp.h: load a word, jump where it is equal, end; "done, with error 0" and "go on".
+# filter.h and seccomp.h: load a word, jump if equal, return; then the results "error 0" and "allow".
 _LOAD, _EQUAL, _END = 0x20, 0x15, 0x06
 _DONE, _ALLOWED = 0x00050000, 0x7FFF0000
 _NUMBER_AT, _PROCESSOR_AT = 0, 4  # in struct seccomp_data
@@ -60,7 +60,7 @@ def unshare(flags: int) -> None:
 
 
 def join(namespace: str, flag: int) -> None:
-    """Into a namespace of another process: a file like /proc/<pid>/ns/net."""
+    """Enter a namespace of another process: a file like /proc/<pid>/ns/net."""
     descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _check("setns", _libc().setns(descriptor, flag))
@@ -69,12 +69,12 @@ def join(namespace: str, flag: int) -> None:
 
 
 def join_all(process: int, flags: int) -> None:
-    """Into several namespaces of the process behind a pidfd at once: all of them, or none."""
+    """Enter several namespaces of the process behind a pidfd: all of them, or none."""
     _check("setns", _libc().setns(process, flags))
 
 
 def become_root_of_own_users() -> None:
-    """A new user namespace in which this user is root; it has power over namespaces made from here on."""
+    """Enter a new user namespace in which this user is root and owns all namespaces made from now on."""
     user, group = os.getuid(), os.getgid()
     unshare(NEW_USER)
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
@@ -83,9 +83,9 @@ def become_root_of_own_users() -> None:
 
 
 def restart_clocks() -> None:
-    """Let what this process starts from here on count the time since now (time_namespaces(7)).
+    """Let processes that this one starts from now on see an uptime that begins now (time_namespaces(7)).
 
-    Raises OSError where the kernel has no such namespaces: before Linux 5.6.
+    Raise OSError on kernels without such namespaces, before Linux 5.6.
     """
     unshare(NEW_TIME)
     clocks = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
@@ -94,9 +94,9 @@ def restart_clocks() -> None:
 
 
 def keep_users(file: Path, user: int) -> None:
-    """A user namespace in which this process's user is `user`; it lasts as long as the file, which names it.
+    """Make a user namespace in which this process's user is `user`; it lasts as long as its file.
 
-    Whoever enters it sees and ends what others run there, which those of another one could not.
+    Processes that enter it can signal each other, which they could not from different user namespaces.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
@@ -137,12 +137,12 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: st
 
 
 def bind(source: str, target: Path) -> None:
-    """Show a folder or file, with what is mounted below it, at another place too."""
+    """Make a folder or file, with the mounts below it, visible at another place, too."""
     mount(source, target, flags=BIND | RECURSIVE)
 
 
 def pivot_root(new: Path) -> None:
-    """Make `new` the root of this process, and drop the old one."""
+    """Make `new` the root of this process, and unmount the old one."""
     old = new / ".old"
     old.mkdir()
     _check("pivot_root", _libc().syscall(_PIVOT_ROOT[os.uname().machine], bytes(new), bytes(old)))
@@ -164,14 +164,14 @@ def give_up(capabilities: Sequence[int]) -> None:
 def wait_for_no_disk() -> None:
     """Make fsync and its kin return at once in this process and all that it starts.
 
-    As `systemd-nspawn --suppress-sync` has it: for a tree that is thrown away when the machine fails. Needs
-    CAP_SYS_ADMIN in its user namespace.
+    This is what `systemd-nspawn --suppress-sync` does, for a tree that need not survive a crash. It needs
+    CAP_SYS_ADMIN in the user namespace.
     """
     processor, numbers = _SYNCS[os.uname().machine]
     last = len(numbers)
     steps = [
         (_LOAD, 0, 0, _PROCESSOR_AT),
-        (_EQUAL, 0, last + 1, processor),  # a program of another processor is left alone
+        (_EQUAL, 0, last + 1, processor),  # programs for another processor are not affected
         (_LOAD, 0, 0, _NUMBER_AT),
         *((_EQUAL, last - place, 0, number) for place, number in enumerate(numbers)),
         (_END, 0, 0, _ALLOWED),
@@ -187,7 +187,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Whatever a descendant leaves behind becomes a child of this process, and can be found."""
+    """Make this process the parent of orphaned descendants, so that it can find them."""
     _check("prctl", _libc().prctl(_ADOPT_ORPHANS, 1, 0, 0, 0))
 
 

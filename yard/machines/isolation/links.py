@@ -1,7 +1,7 @@
-"""A slow or lossy link of one node or host, as programs that set it up in the network of that machine.
+"""Makes the link of a node or host slow or lossy, with programs that run in its network.
 
-Delay is netem's, which not every kernel has; the rate is tbf's, loss nftables'. Standard library only: the
-processes that hold nodes and hosts carry it out.
+netem, which not every kernel has, makes delay; tbf limits the rate; nftables drops packets. Standard library
+only: this runs in the processes that hold nodes and hosts.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 
 DEVICE = "eth0"
-_BURST_BYTES = 65_536  # tbf lets no larger packet pass, and segments may be as large before they are cut
+_BURST_BYTES = 65_536  # tbf drops larger packets, and unsegmented TCP packets may be this large
 _QUEUE_MS = 2000
-_PART = 10_000  # nft draws whole numbers: hundredths of a percent
+_PART = 10_000  # nft draws integers, here hundredths of a percent
 
-Link = Mapping[str, float]  # delay_ms, loss_percent, mbit; what is not there, or 0, is as it was
+Link = Mapping[str, float]  # delay_ms, loss_percent, mbit; absent or 0: no such fault
 
 
 def set_up(link: Link, before: Callable[[], None] | None = None) -> str:
-    """Make the link so, and return what could not be done; `before` joins the network it is in."""
-    _run(["tc", "qdisc", "del", "dev", DEVICE, "root"], before)  # none there is no failure
+    """Apply the faults to the link; return what failed, or "". `before` joins the link's network."""
+    _run(["tc", "qdisc", "del", "dev", DEVICE, "root"], before)  # no error if there is none
     said = [_run(command, before) for command in commands(link)]
     said.append(_run(["nft", "-f", "-"], before, loss(link)) if link else "")
     return "; ".join(filter(None, said))
 
 
 def commands(link: Link) -> Iterator[list[str]]:
-    """Yield the orders for tc: delay below the rate, where there are both."""
+    """Yield the commands of tc; with both faults, the delay is below the rate limit."""
     place = ["root", "handle", "1:"]
     if rate := link.get("mbit"):
         words = ["tbf", "rate", f"{rate:g}mbit", "burst", str(_BURST_BYTES), "latency", f"{_QUEUE_MS}ms"]
@@ -39,7 +39,7 @@ def commands(link: Link) -> Iterator[list[str]]:
 
 
 def loss(link: Link) -> str:
-    """Write the table for nft that loses packets at random; an empty one loses none."""
+    """Return nft's table that drops packets at random; without loss, it has no rule."""
     share = round(link.get("loss_percent", 0) / 100 * _PART)
     rule = f"    oifname {DEVICE} numgen random mod {_PART} < {share} drop\n" if share else ""
     chain = f"  chain sent {{\n    type filter hook output priority 10; policy accept;\n{rule}  }}\n"

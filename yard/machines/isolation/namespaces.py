@@ -1,6 +1,6 @@
-"""A network of its own with a bridge in it, as one process tree that ends as a whole. Linux only.
+"""Makes a private network with a bridge, held by a process tree that ends as a whole. Linux only.
 
-Runs in the processes that hold nodes and hosts, so it may import the standard library only.
+This runs in the processes that hold nodes and hosts, so it may import only the standard library.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from slipway.yard.machines.isolation import kernel
 
-# What one machine of such a network has for itself.
+# The namespaces of one machine in such a network.
 OF_A_MACHINE = kernel.NEW_NETWORK | kernel.NEW_HOSTNAME | kernel.NEW_MOUNTS | kernel.NEW_IPC | kernel.NEW_PIDS
 BRIDGE = "br0"
 
 
 def enter_network(tier: str, control: socket.socket) -> None:
-    """The caller becomes the first process of a network of its own; the process it was waits for that one."""
+    """Continue as the first process of a new network; the calling process waits for it and exits."""
     if tier == "user":
         kernel.become_root_of_own_users()
     kernel.unshare(kernel.NEW_NETWORK | kernel.NEW_MOUNTS | kernel.NEW_PIDS)
@@ -31,18 +31,18 @@ def enter_network(tier: str, control: socket.socket) -> None:
         os._exit(0)
     kernel.die_with_parent()
     kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
-    kernel.mount("proc", Path("/proc"), "proc")  # `ip` looks up processes by the numbers they have here
+    kernel.mount("proc", Path("/proc"), "proc")  # `ip` looks up processes by their pids in this namespace
     ip("link set lo up", f"link add {BRIDGE} type bridge", f"link set {BRIDGE} up")
 
 
 def ip(*lines: str, before: Callable[[], None] | None = None) -> None:
-    """`before` runs in the new process: it may join another network."""
+    """Run commands of `ip`; `before` runs in its process and may join another network."""
     text = "\n".join(lines) + "\n"
     subprocess.run(["ip", "-batch", "-"], input=text, text=True, check=True, preexec_fn=before)
 
 
 def cable(number: int, holder: int) -> tuple[str, ...]:
-    """Connect the bridge to the network of the process `holder`."""
+    """Return the commands that connect the bridge to the network of the process `holder`."""
     return (
         f"link add v{number} type veth peer name p{number}",
         f"link set v{number} master {BRIDGE} up",
@@ -51,12 +51,12 @@ def cable(number: int, holder: int) -> tuple[str, ...]:
 
 
 def own() -> dict[str, str]:
-    """This process's namespaces, as /proc names them: nobody else's have these names while they last."""
-    return {each.name: str(each.readlink()) for each in Path("/proc/self/ns").iterdir()}
+    """Return this process's namespaces as /proc names them; a name is unique while the namespace exists."""
+    return {file.name: str(file.readlink()) for file in Path("/proc/self/ns").iterdir()}
 
 
 def wake_on_children() -> int:
-    """A descriptor that becomes readable when a child ends."""
+    """Return a descriptor that becomes readable when a child ends."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -65,6 +65,6 @@ def wake_on_children() -> int:
 
 
 def sleep_through_children() -> None:
-    """Stop waking on children, in the fork of a process that wakes on them."""
+    """Undo wake_on_children in a forked process."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Plain processes that have no namespace to end them together. Standard library only."""
+"""Exit codes, and ending plain processes without a namespace. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-CANNOT_RUN, NOT_FOUND = 126, 127  # as shells and Docker say it
+CANNOT_RUN, NOT_FOUND = 126, 127  # the exit codes of shells and Docker
 
 
 def code_of(error: OSError, program: str, path: str) -> int:
-    """The exit code of a program that could not be started.
+    """Return the exit code for a program that could not be started.
 
-    "Permission denied" may be of a folder of PATH that this user cannot enter, whatever lies there.
+    "Permission denied" may come from a folder on PATH that this user cannot enter.
     """
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND
@@ -23,21 +23,21 @@ def code_of(error: OSError, program: str, path: str) -> int:
 
 
 def ended_children() -> Iterator[tuple[int, int]]:
-    """Yield each child that has ended, with its exit code; wait for none."""
+    """Yield each child that has ended, with its exit code, without waiting."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             yield ended[0], os.waitstatus_to_exitcode(ended[1])
 
 
 def kill_all(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
-    assert all(pid > 0 for pid in pids), "0 and below are whole groups of processes"
+    assert all(pid > 0 for pid in pids), "0 and negative numbers mean process groups"
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below this one; plain processes have no namespace that ends them together."""
+    """Return all processes below this one."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

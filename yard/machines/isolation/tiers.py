@@ -1,7 +1,7 @@
-"""How far nodes are kept apart on this machine: found out by trying, once.
+"""How well this machine can isolate nodes and hosts, found by trying once.
 
-A tier is a row of TIERS, the best first; what it leaves together is what `yard status` says of it. Only the
-yard's server asks: whoever enters what the server made is told how it was made.
+A tier is a row of TIERS, the best first; `slipway yard status` shows its `words`. Only the yard's server
+asks; it tells other programs which tier it used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.machines.isolation import kernel, namespaces
 from slipway.yard.machines.settings import CHECKOUT
 
-# Try whether this machine can make namespaces: `python -m … TIER`.
-# It ends with 0 where it can, and with CANNOT and a line that says why where it cannot. Any other end is a
-# fault of this program. Standard library only.
+# A trial if this machine can make namespaces: `python -m … TIER`.
+# It exits with 0 if it can, or with CANNOT and a line that says why not. Any other exit code is a
+# bug of this program. Standard library only.
 CANNOT = 77
 _CRASHED = 1
 
@@ -44,13 +44,13 @@ def _end_with(attempt: Callable[[], int]) -> NoReturn:
         traceback.print_exc()
         raise
     finally:
-        os._exit(code)  # in a fork, nothing of its parent's is to be tidied up
+        os._exit(code)  # a fork must not run its parent's clean-up
 
 
 def _in_words(refusal: OSError | subprocess.CalledProcessError) -> str:
     if isinstance(refusal, subprocess.CalledProcessError):
-        return f"`ip` can make no network of its own (exit code {refusal.returncode})"
-    if refusal.errno == errno.ENOSPC:  # so says unshare, of which nobody would guess it
+        return f"`ip` cannot set up a network (exit code {refusal.returncode})"
+    if refusal.errno == errno.ENOSPC:  # "No space left on device" would mislead
         return "the limit of namespaces in /proc/sys/user is reached"
     return refusal.strerror or str(refusal)
 
@@ -73,13 +73,13 @@ def _furnish() -> int:
     return 0
 
 
-TIER_VARIABLE = "SLIPWAY_YARD_TIER"  # for tests and for people: this tier, and no other
+TIER_VARIABLE = "SLIPWAY_YARD_TIER"  # for tests and users: use only this tier
 TRIAL_SECONDS = 40.0  # it takes a tenth of a second on an idle machine
 _OWN = "own network, hostname, process tree, /tmp and /dev/shm"
 
 
 class NoTier(SlipwayError):
-    """The tier that was asked for cannot be had, or nobody can tell whether it can."""
+    """Raised if the requested tier does not work, or a trial gave no answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Tier:
     name: str
     isolated: bool
     words: str
-    obstacle: Callable[[], str]  # why this machine cannot; empty where it can
+    obstacle: Callable[[], str]  # returns why it does not work on this machine; "" if it does
 
     def works(self) -> bool:
         return not self.obstacle()
@@ -126,12 +126,12 @@ def best_tier() -> Tier:
 
 
 def programs() -> str:
-    """Return the PATH to look for `ip` and `nft`: an ordinary user's lacks the second half."""
+    """Return the PATH for `ip` and `nft`: an ordinary user's lacks the sbin folders."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def _tier_named(name: str) -> Tier:
-    """Return this tier and no other: what must be isolated would not be."""
+    """Return this tier, or raise NoTier: another tier might isolate less than requested."""
     found = next((tier for tier in TIERS if tier.name == name), None)
     if found is None:
         allowed = ", ".join(tier.name for tier in TIERS)
@@ -145,7 +145,7 @@ def _tier_named(name: str) -> Tier:
 
 
 def _best_that_works() -> Tier:
-    """Return the best tier that works; the words of the last one say what rules out the one before."""
+    """Return the best tier that works; the last tier's words say why no better one does."""
     obstacle = ""
     for tier in TIERS[:-1]:
         obstacle = tier.obstacle()
@@ -155,9 +155,9 @@ def _best_that_works() -> Tier:
 
 
 def _try(tier: str) -> str:
-    """Make all that a cluster is made of, in a process of its own. Returns why it cannot be made.
+    """Make everything that a cluster needs, in a separate process; return why that fails, or "".
 
-    A trial that ends in any other way than by its own verdict is our fault, and says nothing of the machine.
+    Any other end of the trial is a bug, and tells nothing about the machine.
     """
     if not sys.platform.startswith("linux"):
         return "namespaces are Linux's"

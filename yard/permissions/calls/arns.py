@@ -1,7 +1,7 @@
-"""Which resources a call names: for each service and type of resource, the parameters that name one.
+"""Finds the resources that a call names: for each service and resource type, the parameters that name one.
 
-A type without a row is named by the parameter that is called after it, if its ARN ends with that value.
-To add one: a row of NAMED. `{}` is the parameter's value; a value that is an ARN already stays as it is.
+For a type without a row, the parameter with the type's name counts if the type's ARN ends with its value.
+To add one: a row of NAMED. `{}` is the parameter's value; a value that is already an ARN stays as it is.
 Sources: Service Authorization Reference, "Resource types defined by …"; AWS's refusals for the logs.
 """
 
@@ -16,9 +16,8 @@ from typing import Any
 
 from slipway.yard.permissions.calls.asked import AskedCall, arn, found, key_arn, secret_arn
 
-# AWS's actions and the types of resources that each takes: the Service Authorization Reference.
-# cfn-lint carries it and keeps it up to date, for its checks of policies.
-# botocore's name -> the prefix of its actions, where they differ.
+# cfn-lint bundles the Service Authorization Reference: AWS's actions and the resource types of each.
+# botocore's service name -> prefix of its actions, where they differ.
 PREFIXES: Mapping[str, str] = {
     "apigatewayv2": "apigateway",
     "cloudcontrol": "cloudformation",
@@ -37,9 +36,9 @@ PREFIXES: Mapping[str, str] = {
     "stepfunctions": "states",
 }
 _OF_ACCOUNT = "arn:${{Partition}}:{}:${{Region}}:${{Account}}:"
-# Types that the reference lists and that no call of today's SDKs names.
+# Types in the reference that no call of current SDKs names.
 _IGNORED_TYPES = frozenset({"dataset"})
-# Refusals name a resource here, though the reference lists none.
+# AWS's refusals of these name a resource type, although the reference lists none.
 _LEFT_OUT: Mapping[str, tuple[str, ...]] = {"logs:describeloggroups": ("log-group",)}
 
 
@@ -48,7 +47,7 @@ def prefix(service: str) -> str:
 
 
 def resource_types(action: str) -> tuple[str, ...] | None:
-    """Return the types that the action takes, () if it takes none, None if there is no such action."""
+    """Return the action's resource types; () if it has none, None if there is no such action."""
     service, _, name = action.lower().partition(":")
     known = _reference().get(service, {}).get("Actions", {}).get(name)
     if known is None:
@@ -58,7 +57,7 @@ def resource_types(action: str) -> tuple[str, ...] | None:
 
 
 def arn_start(service: str, kind: str) -> str:
-    """Return what stands between the account and the name in a type's ARN; "" where that is not all."""
+    """Return the text between account and name in a type's ARN; "" if the ARN has another form."""
     known = {name.lower(): fact for name, fact in _reference().get(service, {}).get("Resources", {}).items()}
     formats = known.get(kind, {}).get("ARNFormats", ())
     if len(formats) != 1 or not formats[0].startswith(_OF_ACCOUNT.format(service)):
@@ -74,7 +73,7 @@ def _reference() -> Mapping[str, Any]:
     return found
 
 
-_SOME_ID = "00000000-0000-0000-0000-000000000000"  # AWS's own, in ARNs of which callers know the name
+_SOME_ID = "00000000-0000-0000-0000-000000000000"  # for an id that AWS generates
 _ENDINGS = ("id", "name", "identifier")
 _PUBLIC_DOCUMENTS = ("AWS-", "AmazonCloudWatch-")
 
@@ -92,7 +91,7 @@ def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
         return list(custom(call))
     naming = NAMED.get((prefix, kind))
     if naming is None:
-        # The parameters that are ARNs of the service itself: imagePipelineArn and its like.
+        # Parameters such as imagePipelineArn are ARNs already.
         return [
             value
             for value in call.parameters.values()
@@ -109,7 +108,7 @@ def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
 
 
 def _named_after(call: AskedCall, prefix: str, kind: str) -> list[str]:
-    """Return what a parameter names that is called after the type, as DirectoryId names a directory."""
+    """Return the resources in a parameter with the type's name, such as DirectoryId for a directory."""
     start = arn_start(prefix, kind)
     word = kind.replace("-", "")
     return [
@@ -120,7 +119,7 @@ def _named_after(call: AskedCall, prefix: str, kind: str) -> list[str]:
 
 
 def _log_group(call: AskedCall) -> Iterator[str]:
-    """Logs puts an empty stream behind a group, and behind no group at all."""
+    """Yield log groups; CloudWatch Logs appends an empty log stream, even without a group."""
     paths = ("logGroupName", "logGroupIdentifier", "logGroupNames[]", "logGroupIdentifiers[]")
     names = [value for path in paths for value in found(call.parameters, path)]
     if call.operation == "DescribeLogGroups":
@@ -162,7 +161,7 @@ def _instance_of_command(call: AskedCall) -> Iterator[str]:
     ids = [
         *found(call.parameters, "InstanceIds[]"),
         *found(call.parameters, "InstanceId"),
-        *found(call.parameters, "Target"),  # of a session
+        *found(call.parameters, "Target"),  # StartSession
         *(
             value
             for target in _items(call.parameters.get("Targets"))
@@ -195,7 +194,7 @@ def _secret(call: AskedCall) -> Iterator[str]:
 
 
 def _project_of_build(call: AskedCall) -> Iterator[str]:
-    """A build's id is PROJECT:NUMBER."""
+    """Yield the project of a build, whose id is PROJECT:NUMBER."""
     for path in ("projectName", "name", "names[]", "id", "ids[]", "project.name"):
         for value in found(call.parameters, path):
             name = value.rpartition("/")[2].partition(":")[0]
@@ -203,7 +202,7 @@ def _project_of_build(call: AskedCall) -> Iterator[str]:
 
 
 def _queue(call: AskedCall) -> Iterator[str]:
-    """A queue's address ends with its name."""
+    """Yield the queue's name, the end of its URL."""
     for path in ("QueueName", "QueueUrl"):
         for value in found(call.parameters, path):
             yield arn("sqs", call.region, value.rpartition("/")[2])

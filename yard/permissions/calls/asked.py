@@ -1,4 +1,4 @@
-"""A call as permissions see it, and what it needs: the actions, their resources and condition keys."""
+"""A call as permissions see it, and its needs: actions with their resources and condition keys."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ActionNeed:
     action: str
     resource: str = ANY_RESOURCE
     keys: Keys = field(default_factory=dict)
-    via: str = ""  # the service that asks in the caller's name, such as s3.us-east-1.amazonaws.com
+    via: str = ""  # the service that acts for the caller, such as s3.us-east-1.amazonaws.com
 
 
 class NotJudged(Exception):
-    """The tables here do not know what this call needs."""
+    """Raised if the tables here do not know what a call needs."""
 
 
 def arn(service: str, region: str, resource: str, *, account: str = ACCOUNT) -> str:
@@ -41,7 +41,7 @@ def arn(service: str, region: str, resource: str, *, account: str = ACCOUNT) -> 
 
 
 def found(parameters: object, path: str) -> list[str]:
-    """Return the texts at a path: `Targets[].Arn`, or `Tags[]` for a list of texts."""
+    """Return the strings at a path: `Targets[].Arn`, or `Tags[]` for a list of strings."""
     values: list[object] = [parameters]
     for step in path.split("."):
         name, is_list = step.removesuffix("[]"), step.endswith("[]")
@@ -51,12 +51,14 @@ def found(parameters: object, path: str) -> list[str]:
     return [value for value in values if isinstance(value, str) and value]
 
 
-# Names that only the yard's own state can turn into ARNs: aliases of keys, names of secrets.
-_UNKNOWN_SUFFIX = "-??????"  # how AWS names a secret in its refusals before it knows the last six letters
+# Names that need a look-up in the yard to become ARNs: aliases of keys, names of secrets.
+_UNKNOWN_SUFFIX = (
+    "-??????"  # AWS's refusals end an unknown secret's ARN like this, for its six random characters
+)
 
 
 def key_arn(given: str, region: str) -> str:
-    """Return the ARN of a key that was given as an id, an ARN or an alias."""
+    """Return the ARN of a key that is given as an id, an ARN or an alias."""
     backend: Any = moto_backend("kms", region)
     try:
         return str(backend.describe_key(given).arn)

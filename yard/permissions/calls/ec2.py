@@ -1,4 +1,4 @@
-"""Which resources a call to EC2 touches: every id that it names, and those that it makes.
+"""Finds the resources that a call to EC2 touches: every id that it names, and those that it makes.
 
 Sources: Service Authorization Reference, "Amazon EC2"; EC2 user guide, "Grant permission to tag resources
 during creation".
@@ -45,7 +45,7 @@ TYPE_OF_ID: Mapping[str, str] = {
     "vpc": "vpc",
     "vpce": "vpc-endpoint",
 }
-# What an action makes besides what it names; its ids are not known yet.
+# Types of the resources that an action makes; their ids are not known yet.
 MADE: Mapping[str, tuple[str, ...]] = {
     "CopyImage": ("image", "snapshot"),
     "CreateFleet": ("fleet", "instance", "volume", "network-interface"),
@@ -62,11 +62,11 @@ MADE: Mapping[str, tuple[str, ...]] = {
     "RegisterImage": ("image",),
     "RunInstances": ("instance", "volume", "network-interface"),
 }
-_OWNED_BY_NOBODY = frozenset({"image", "snapshot"})  # their ARNs name no account
+_OWNED_BY_NOBODY = frozenset({"image", "snapshot"})  # their ARNs have no account
 
 
 def needs(call: AskedCall) -> Iterator[ActionNeed]:
-    """Yield one need for each resource; tags that it is made with need ec2:CreateTags as well."""
+    """Yield one need for each resource; tags at creation need ec2:CreateTags as well."""
     action = f"ec2:{call.operation}"
     types = resource_types(action) or ()
     named = dict.fromkeys(
@@ -107,8 +107,8 @@ def request_tag_keys(tags: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {**by_name, "aws:tagkeys": tuple(tags)} if tags else {}
 
 
-# Condition keys that stand in a call's parameters: tags that it gives, and a service's own keys.
-# A service's own key is a row of _OWN: the parameters that fill it.
+# Condition keys from a call's parameters: its tags, and a service's own keys.
+# To add a service's own key: a row of _OWN, with the parameters that fill it.
 _OWN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("cloudformation", "cloudformation:changesetname"): ("ChangeSetName",),
     ("cloudformation", "cloudformation:rolearn"): ("RoleARN",),
@@ -123,16 +123,16 @@ _OWN: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 
 def value_keys(call: AskedCall, prefix: str) -> dict[str, tuple[str, ...]]:
-    own = {
+    service_keys = {
         key: values
         for (service, key), paths in _OWN.items()
         if service == prefix and (values := tuple(v for path in paths for v in found(call.parameters, path)))
     }
-    return {**own, **request_tag_keys(_tags(call.parameters))}
+    return {**service_keys, **request_tag_keys(_tags(call.parameters))}
 
 
 def _tags(parameters: Mapping[str, object]) -> dict[str, str]:
-    """Tags are a map or a list of pairs, in either case of letters."""
+    """Return the call's tags, which may be a map or a list of pairs, in upper or lower case."""
     stated = next((parameters[name] for name in ("Tags", "tags", "TagList") if name in parameters), None)
     if isinstance(stated, Mapping):
         return {str(name): str(value) for name, value in stated.items()}

@@ -1,4 +1,4 @@
-"""What a service asks of a key in the caller's name: kms:ViaService says through whom.
+"""What a service needs of a KMS key on behalf of the caller; kms:ViaService names the service.
 
 Sources: S3 user guide, "Using server-side encryption with AWS KMS keys"; Secrets Manager user guide, "Secret
 encryption and decryption"; SNS developer guide, "Key management"; SSM user guide, "SecureString".
@@ -13,7 +13,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, found, key_arn, secret_arn
 
-# KMS's own keys for services (aws/s3, aws/ssm, …): their policies let in whoever may use the service.
+# AWS managed keys (aws/s3, aws/ssm, …): their policies allow everybody who may use the service.
 _OF_AWS = "alias/aws/"
 _READS = frozenset({"GetObject"})
 _WRITES = frozenset({"PutObject", "CopyObject", "CreateMultipartUpload"})
@@ -23,7 +23,7 @@ _SECRET_WRITES = frozenset({"PutSecretValue", "CreateSecret", "UpdateSecret"})
 
 
 def needs(call: AskedCall) -> Iterator[ActionNeed]:
-    """Yield what the call needs of keys beside its own action; S3's are in_bucket."""
+    """Yield what the call needs of keys besides its own action; in_bucket does so for S3."""
     if of_service := _BY_SERVICE.get(call.service):
         yield from of_service(call)
 

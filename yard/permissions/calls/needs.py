@@ -1,7 +1,7 @@
-"""All that a call needs: its own action on each resource, keys that are used in its name, roles it passes.
+"""Finds all that a call needs: its action on each resource, the use of keys on its behalf, roles it passes.
 
-Most follows from AWS's reference and from the parameters. A service with rules of its own is a line of _OWN;
-an operation whose action has another name is one of ACTIONS.
+Most follows from AWS's reference and from the parameters. For a service with its own rules: a line of _OWN;
+for an operation whose action has another name: one of ACTIONS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slipway.yard.permissions.calls.arns import named, prefix, resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, arn, found
 from slipway.yard.permissions.calls.ec2 import value_keys
 
-# Nobody needs a permission for these (STS API reference).
+# These need no permission (STS API reference).
 FREE = frozenset({("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")})
 ACTIONS: Mapping[tuple[str, str], str] = {
     ("budgets", "CreateBudget"): "budgets:ModifyBudget",
@@ -26,13 +26,13 @@ ACTIONS: Mapping[tuple[str, str], str] = {
     ("budgets", "UpdateBudget"): "budgets:ModifyBudget",
     ("lambda", "Invoke"): "lambda:InvokeFunction",
 }
-# These may leave out what they are about, and then need the action on "*".
+# Operations with these prefixes may name no resource, and then need the action on "*".
 _SEARCHES = ("Describe", "Get", "List", "Search", "Filter")
 _OWN: Mapping[str, Callable[[AskedCall], Iterator[ActionNeed]]] = {"ec2": ec2.needs, "s3": s3.needs}
 
 
 def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
-    """Return everything that the call needs; raise NotJudged where the tables do not say."""
+    """Return everything that the call needs; raise NotJudged if the tables do not say."""
     if (call.service, call.operation) in FREE:
         return ()
     direct = _OWN.get(call.service, _of_reference)(call)
@@ -54,12 +54,12 @@ def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:
 
 
 def _is_create(call: AskedCall) -> bool:
-    """Take a resource without a name as not made yet: AWS asks for "*", or for a pattern of the type."""
+    """Return True if the resource is not made yet and has no name: AWS checks "*" or the type's pattern."""
     return call.operation.startswith(("Create", "Register", "Send")) and not found(call.parameters, "Name")
 
 
-# Roles that a call hands to a service: each needs iam:PassRole, with iam:PassedToService.
-# To add one: the parameter's name in _ROLES; whom a service hands it to, if not to itself, in _PASSED_TO.
+# Roles that a call passes to a service: each needs iam:PassRole, with iam:PassedToService.
+# To add one: the parameter's name in _ROLES; if the role is for another service, a row of _PASSED_TO.
 _ROLES = frozenset(
     {
         "executionrole",
@@ -72,7 +72,7 @@ _ROLES = frozenset(
     }
 )
 _PROFILES = frozenset({"iaminstanceprofilearn", "instanceprofilename", "instancerole"})
-# Where AWS passes it on to another service than the one that is called: (service, parameter) -> service.
+# Roles for another service than the called one: (called service, parameter) -> service.
 _PASSED_TO: Mapping[tuple[str, str], str] = {
     ("batch", "executionrolearn"): "ecs-tasks",
     ("batch", "jobrolearn"): "ecs-tasks",
@@ -80,16 +80,16 @@ _PASSED_TO: Mapping[tuple[str, str], str] = {
     ("ecs", "taskrolearn"): "ecs-tasks",
     ("elasticfilesystem", "rolearn"): "elasticfilesystem",
 }
-# What other services call something else: (service, parameter).
+# Parameters that mean a role only in one service: (service, parameter).
 _ROLES_OF = frozenset({("lambda", "role")})
-# These name a role and pass it to nobody.
+# Services whose calls name a role without passing it.
 _NO_PASSING = frozenset({"iam", "sts"})
 
 
 def passed_roles(call: AskedCall) -> Iterator[ActionNeed]:
     if call.service in _NO_PASSING:
         return
-    profile = call.parameters.get("IamInstanceProfile")  # EC2's, with an Arn or a Name inside
+    profile = call.parameters.get("IamInstanceProfile")  # EC2's form, with an Arn or a Name
     for _, value in texts(profile):
         yield from _of_profile(value)
     for name, value in texts({key: item for key, item in call.parameters.items() if item is not profile}):

@@ -1,4 +1,4 @@
-"""Which actions a call to S3 needs: they are named otherwise than its operations, and hang on headers.
+"""Finds the actions that a call to S3 needs: they differ from its operations, and depend on headers.
 
 Source: Amazon S3 user guide, "Required permissions for Amazon S3 API operations".
 """
@@ -13,7 +13,7 @@ from slipway.yard.permissions.calls.arns import resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.encrypted import in_bucket
 
-# An object's operations -> actions. With a version, VERSIONED has another.
+# Operations on objects -> actions. For requests with a version see VERSIONED.
 OBJECT: Mapping[str, tuple[str, ...]] = {
     "AbortMultipartUpload": ("AbortMultipartUpload",),
     "CompleteMultipartUpload": ("PutObject",),
@@ -49,7 +49,7 @@ VERSIONED: Mapping[str, str] = {
     "PutObjectAcl": "PutObjectVersionAcl",
     "PutObjectTagging": "PutObjectVersionTagging",
 }
-# A bucket's operations whose action has another name; the others' is the same.
+# Operations on buckets whose action has another name.
 BUCKET: Mapping[str, str] = {
     "DeleteBucketCors": "PutBucketCORS",
     "DeleteBucketEncryption": "PutEncryptionConfiguration",
@@ -80,7 +80,7 @@ BUCKET: Mapping[str, str] = {
     "PutObjectLockConfiguration": "PutBucketObjectLockConfiguration",
     "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
 }
-# A header that needs an action of its own.
+# Header -> further action that it needs.
 BY_HEADER: Mapping[str, str] = {
     "x-amz-acl": "PutObjectAcl",
     "x-amz-object-lock-mode": "PutObjectRetention",
@@ -93,14 +93,15 @@ _COPIES = frozenset({"CopyObject", "UploadPartCopy"})
 
 
 def needs(call: AskedCall) -> Iterator[ActionNeed]:
-    """`call.parameters` holds Bucket, Key, Keys of DeleteObjects, and what stands in the query."""
+    """Yield the needs; `call.parameters` holds Bucket, Key, Keys (DeleteObjects), and the query's values."""
     if call.operation == "ListBuckets":
         yield ActionNeed(action="s3:ListAllMyBuckets")
         return
     given = {name.lower(): str(value) for name, value in call.parameters.items()}
     query = {f"s3:{name}": (given[name],) for name in _QUERY_KEYS if name in given}
     headers = {f"s3:{name}": (value,) for name, value in call.headers.items() if name.startswith("x-amz-")}
-    # Clients of AWS agree on TLS 1.3; the yard's own door, on the loopback address, speaks plain HTTP.
+    # As if the request had used TLS 1.3, as on AWS; the yard's endpoint on the loopback address uses plain
+    # HTTP.
     keys = {**headers, **query, "s3:tlsversion": ("1.3",), "s3:authtype": ("REST-HEADER",)}
     if call.operation in OBJECT:
         yield from _of_object(call, keys)
@@ -124,7 +125,7 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
             yield ActionNeed(action=f"s3:{action}", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
         yield from in_bucket(call, bucket, str(name))
     if call.operation in _READS and not _is_there(bucket, str(names[0])):
-        # S3 tells nobody that an object is missing who may not list the bucket ("GetObject", errors).
+        # S3 says that an object is missing only to callers that may list the bucket ("GetObject", errors).
         yield ActionNeed(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}", keys=keys)
     if call.operation in _COPIES:
         source = unquote(call.headers.get("x-amz-copy-source", "")).partition("?")[0].removeprefix("/")
@@ -133,4 +134,4 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
 
 def _is_there(bucket: str, name: str) -> bool:
     found = moto_backend("s3").buckets.get(bucket)
-    return found is None or name in found.keys  # a bucket that is not there is refused as such
+    return found is None or name in found.keys  # an absent bucket is refused elsewhere

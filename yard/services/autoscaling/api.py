@@ -1,6 +1,6 @@
-"""Auto Scaling launches what its launch template says; moto leaves out most of it.
+"""Launches instances of Auto Scaling groups as their launch template says; moto ignores most of it.
 
-moto answers for everything else. To carry out a further part of a launch template: a line of _instance.
+moto answers all other calls. Scaling activities are kept here.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from slipway.yard.services.service_quotas import quotas
 Parameters = Mapping[str, Any]
 
 GROUP_TAG = "aws:autoscaling:groupName"
-RESOLVED = "resolve:ssm:"  # how a launch template names a parameter that holds the image's id
+RESOLVED = "resolve:ssm:"  # a launch template's prefix for a parameter that holds the AMI's id
 
 
 def image_id(text: str, region: str) -> str:
-    """The AMI that a launch template means; raises ApiError for one that is not there."""
+    """Return the AMI that a launch template means; raise ApiError if there is none."""
     identifier = text
     if text.startswith(RESOLVED):
         name, _, version = text.removeprefix(RESOLVED).partition(":")
@@ -47,7 +47,7 @@ def _no_image(reason: str) -> ApiError:
 
 
 def _create(parameters: Parameters, region: str) -> dict[str, Any]:
-    """All that AWS looks at before it launches anything, then moto's group."""
+    """Check what AWS checks before it launches anything, then let moto make the group."""
     from moto.core.exceptions import ServiceException
 
     _launch_in_full()
@@ -71,7 +71,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _check_profile(parameters: Parameters, region: str) -> None:
-    """IAM may not have told Auto Scaling yet of the profile that the launch template names."""
+    """Refuse a profile in the launch template of which IAM has not told Auto Scaling yet."""
     named = parameters.get("LaunchTemplate") or {}
     templates = moto_backend("ec2", region).launch_templates
     for template in templates.values():
@@ -160,7 +160,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
 
 
 def _granted(group: Any, instance_type: str, count: int) -> int:
-    """Return how many of these EC2 has now; for the rest the group tries again later."""
+    """Return for how many of these EC2 has capacity now; the group retries the rest later."""
     zone = group.availability_zones[0]
     lacking = sum(is_refused_by_script() or conditions.lacks_capacity(instance_type) for _ in range(count))
     if lacking:
@@ -169,7 +169,7 @@ def _granted(group: Any, instance_type: str, count: int) -> int:
 
 
 def _launch_missing(group: Any) -> None:
-    """Let a group that was refused machines try again, if it still is there."""
+    """Let a group that lacks instances try again, if it still exists."""
     if moto_backend("autoscaling", group.region).autoscaling_groups.get(group.name) is group:
         group.set_desired_capacity(group.desired_capacity)
         reconciler.wake_if_kept()
@@ -180,17 +180,17 @@ def reset() -> None:
     instances.groups_without_capacity.clear()
 
 
-# Auto Scaling's activities: what it launched, and why a group has too few instances.
-RETRY_S = 3.0  # until a group without capacity is tried again; minutes on AWS
-MOST_KEPT = 200  # of all groups; AWS forgets them after six weeks
+# Scaling activities: what was launched, and why a group has too few instances.
+RETRY_S = 3.0  # until a group without capacity tries again; minutes on AWS
+MOST_KEPT = 200  # activities of all groups; AWS keeps them for six weeks
 
 _FAILED = "Launching EC2 instance failed."
 
-_made: list[tuple[str, dict[str, Any]]] = []  # region and activity, the newest first
+_made: list[tuple[str, dict[str, Any]]] = []  # (region, activity), the newest first
 
 
 def record(group: Any, *, launched: int, refused: int, instance_type: str, market: str) -> None:
-    """Remember the launch of so many instances, and that so many more were above the quota."""
+    """Record that this many instances were launched, and this many refused because of the quota."""
     if launched:
         _add(group, "Successful", f"Launching {launched} new EC2 instances.", "")
     if refused:
@@ -199,7 +199,7 @@ def record(group: Any, *, launched: int, refused: int, instance_type: str, marke
 
 
 def record_lack(group: Any, reason: str, launch: Callable[[Any], None]) -> None:
-    """Remember that EC2 has no capacity, and let the group launch again after a while."""
+    """Record that EC2 has no capacity, and let the group try again after a while."""
     _add(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {reason}", f"{reason} {_FAILED}")
     waiting = instances.groups_without_capacity
     if (name := (group.region, group.name)) not in waiting:
@@ -221,7 +221,7 @@ def describe_activities(parameters: Mapping[str, Any], region: str) -> dict[str,
 
 def _try_again(group: Any, launch: Callable[[Any], None]) -> None:
     waiting, name = instances.groups_without_capacity, (group.region, group.name)
-    if waiting.get(name) is group:  # the yard was not reset, nor has another group its name by now
+    if waiting.get(name) is group:  # still the same group: no reset, no other group of its name
         del waiting[name]
         launch(group)
 

@@ -1,4 +1,4 @@
-"""EC2 Auto Scaling: groups, and what acts on one: scheduled actions, scaling policies, lifecycle hooks."""
+"""Resource types of EC2 Auto Scaling: groups, launch configurations, scheduled actions, policies, hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 
 TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
-# What UpdateAutoScalingGroup takes and moto carries out; the rest of a group is fixed when it is made.
+# Properties that moto can update; all others are fixed when the group is made.
 CHANGEABLE = (
     "AvailabilityZones DesiredCapacity HealthCheckGracePeriod HealthCheckType LaunchTemplate MaxSize "
     "MinSize NewInstancesProtectedFromScaleIn VPCZoneIdentifier"
@@ -29,12 +29,12 @@ CHANGEABLE = (
 
 
 def subnets(scope: ResourceScope) -> str | None:
-    """A list in the template, one text in the API."""
+    """Return the template's list of subnets as the API's comma-separated string."""
     return ",".join(scope.properties.get("VPCZoneIdentifier") or ()) or None
 
 
 def target_groups(scope: ResourceScope) -> list[str] | None:
-    """Return those that Elastic Load Balancing knows: it knows none that a stack recorded."""
+    """Return the target groups without recorded ones, which Elastic Load Balancing does not know."""
     given = scope.properties.get("TargetGroupARNs") or ()
     return [arn for arn in given if not is_only_recorded(TARGET_GROUP, arn)] or None
 
@@ -44,7 +44,7 @@ def group_tags(scope: ResourceScope) -> list[dict[str, Any]] | None:
 
 
 def retag(scope: ResourceScope) -> None:
-    """Each tag says of which group it is, and whether an instance gets it at launch."""
+    """Set and remove tags; each names its group, and says if instances get it at launch."""
     _, removed = changes(scope, "Tags")
     named = {"ResourceId": scope.id, "ResourceType": "auto-scaling-group"}
     if removed:
@@ -72,7 +72,7 @@ def collect_metrics(scope: ResourceScope) -> None:
 
 
 def policy_arn(scope: ResourceScope) -> Any:
-    """moto's answer to the call that makes it leaves it out."""
+    """Return the policy's ARN, which moto leaves out in its answer to the create call."""
     found = scope.send("describe_policies", PolicyNames=[own("PolicyName")(scope)])
     return found["ScalingPolicies"][0]["PolicyARN"]
 
@@ -82,12 +82,12 @@ def policy_name(scope: ResourceScope) -> str:
 
 
 def own(name: str) -> Any:
-    """The name that the template gives, else the one that CloudFormation makes up."""
+    """Return the template's name, else the one that CloudFormation generates."""
     return lambda scope: scope.properties.get(name) or scope.context.default_name
 
 
 def put_hook(scope: ResourceScope) -> dict[str, Any]:
-    """moto keeps a hook's times and results only; nobody is notified, and no instance waits for one."""
+    """Put a lifecycle hook; moto keeps only its timeout and result, and no instance waits for it."""
     words = ("AutoScalingGroupName", "LifecycleTransition", "HeartbeatTimeout", "DefaultResult")
     return scope.send(
         "put_lifecycle_hook",
@@ -146,7 +146,7 @@ PROVIDERS: Mapping[str, Provider] = {
             "Tags": read_tags,
             "VPCZoneIdentifier": read_subnets,
         },
-        # Nobody is notified here; the template alone keeps it.
+        # Only the template keeps it: the yard sends no such notifications.
         accepts=frozenset({"NotificationConfigurations"}),
     ),
     "AWS::AutoScaling::ScheduledAction": ApiResource(

@@ -1,4 +1,4 @@
-"""One attempt of a job, from the first process to the last line of its log, and what comes after it."""
+"""Runs one attempt of a job, up to the last line of its log, and decides if another follows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMED_OUT = "Job attempt duration exceeded timeout"
 
 
 def start(job: BatchJob, environment: Any) -> None:
-    """The lock is held. The job is STARTING when this returns."""
+    """Start an attempt; the job is STARTING when this returns. The caller holds the lock."""
     nodes = [NodeRun(index=index, instance=instances.instance_of(job, index)) for index in range(job.nodes)]
     attempt = JobAttempt(number=len(job.attempts) + 1, nodes=nodes, environment=environment.arn)
     job.attempts.append(attempt)
@@ -57,7 +57,7 @@ def _run(job: BatchJob, attempt: JobAttempt, environment: Any) -> None:
         main.exit_code, main.reason = ending.exit_code, ending.reason
         job.running = None
         instances.terminate(job)
-        if job.stop_reason:  # a job that was terminated or timed out is not tried again
+        if job.stop_reason:  # a terminated or timed-out job is not retried
             attempt.status_reason = job.stop_reason
             job_store.set_status(job, "FAILED", job.stop_reason)
         elif is_retried(ending, job.retry_strategy, len(job.attempts)):
@@ -85,7 +85,7 @@ def _open_logs(job: BatchJob, attempt: JobAttempt) -> ContainerExit | None:
 
 
 class Running:
-    """The attempt while it has processes: what `TerminateJob` and `kill-node` reach."""
+    """An attempt while it has processes; `TerminateJob` and `kill-node` act on it."""
 
     def __init__(self, job: BatchJob, attempt: JobAttempt) -> None:
         self.job, self.attempt = job, attempt
@@ -128,7 +128,7 @@ class Running:
         with job_store.changed:
             self.job.running = self
             job_store.changed.notify_all()
-            if self.job.stop_reason:  # it was told to end before there was anything to end
+            if self.job.stop_reason:  # the job was stopped before it had processes
                 self.processes.stop()
         if seconds := self.job.timeout_seconds:
             self.processes.later(real_seconds(seconds), self._time_out)
@@ -174,13 +174,13 @@ class Running:
 _SEEN = {"forked": Running.forked, "ready": Running.ready, "exited": Running.exited}
 
 
-# Whether a failed attempt is followed by another, as AWS Batch decides it (user guide, job retries).
+# Decides if another attempt follows a failed one, as AWS Batch does (user guide, job retries).
 HOST_GONE = "Host EC2 (instance {instance}) terminated."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerExit:
-    """Tells how the main node's container ended; a field that is None was not reported."""
+    """How the main node's container ended; None means not reported."""
 
     status_reason: str
     exit_code: int | None
@@ -194,7 +194,7 @@ class ContainerExit:
 def is_retried(ending: ContainerExit, strategy: Mapping[str, Any], attempts_made: int) -> bool:
     if ending.succeeded or attempts_made >= strategy.get("attempts", 1):
         return False
-    # The first rule that matches decides; what matches none is tried again.
+    # The first rule that matches decides; if none does, the job is retried.
     rules = strategy.get("evaluateOnExit") or ()
     for rule in rules:
         said = {
@@ -209,6 +209,6 @@ def is_retried(ending: ContainerExit, strategy: Mapping[str, Any], attempts_made
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """A star at the end stands for anything; case counts for nothing."""
+    """Match case-insensitively; a star at the end matches anything."""
     pattern, text = pattern.lower(), text.lower()
     return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern

@@ -1,4 +1,4 @@
-"""The processes of one attempt, from the yard's side: starts isolation/cluster.py and speaks with it."""
+"""The yard's side of an attempt's processes: starts isolation/cluster.py and communicates with it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from slipway.yard.machines.settings import CHECKOUT, stop_seconds
 
 LARGEST_EVENT = 65536
 MODULE = "slipway.yard.services.batch.isolation.cluster"
-_DESCRIPTORS = 4  # most of them with one event
+_DESCRIPTORS = 4  # at most, with one event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvent:
-    """`forked` brings the node's output, `ready` its door to the yard's API, `exited` its code."""
+    """An event: `forked` has the node's output, `ready` its listener for the yard, `exited` its code."""
 
     name: str
     node: int
@@ -73,18 +73,18 @@ class AttemptProcesses:
             )
 
     def read_by(self, reader: threading.Thread) -> None:
-        """Keep who reads a node's output: the end is not before the last line is read."""
+        """Register a reader of a node's output: close() waits until it has read the last line."""
         self._readers.append(reader)
 
     def open_doors(self, event: NodeEvent, endpoint: str, subnet: str) -> None:
-        """Serve the yard's API at the doors that the event brings."""
+        """Serve the yard's API at the listeners of the event."""
         for descriptor in event.descriptors:
             door = socket.socket(fileno=descriptor)
             self._doors.append(door)
             api_proxy.serve(door, urlsplit(endpoint).port or 0, subnet)
 
     def stop(self) -> None:
-        """SIGTERM now, SIGKILL to what is still there when the time for it is over."""
+        """Send SIGTERM now, and SIGKILL later to what still runs."""
         with self._lock:
             wanted = sorted(self._alive)
         self.signal(wanted, signal.SIGTERM)
@@ -98,21 +98,21 @@ class AttemptProcesses:
             self._socket.send(json.dumps({"nodes": list(nodes), "signal": int(number)}).encode())
 
     def later(self, seconds: float, act: Any, *arguments: Any) -> None:
-        """Unless it is closed before."""
+        """Call `act` after this time, unless close() comes first."""
         timer = threading.Timer(seconds, act, arguments)
         timer.daemon = True
         self._timers.append(timer)
         timer.start()
 
     def close(self) -> None:
-        """Whatever is left ends now."""
+        """End all remaining processes."""
         for timer in self._timers:
             timer.cancel()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._process.wait()
         self._socket.close()
-        for reader in self._readers:  # every writer is gone, so these end by themselves
+        for reader in self._readers:  # all writers have ended, so these end, too
             reader.join()
         for door in self._doors:
             api_proxy.close(door)

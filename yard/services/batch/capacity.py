@@ -1,6 +1,6 @@
-"""Where a job can run now, or why not, in AWS Batch's words.
+"""Finds where a job can run now, or why it cannot, in AWS Batch's words.
 
-Source of the words: user guide, "Jobs stuck in a RUNNABLE status". A further reason is a line of _REFUSALS.
+Source of the words: user guide, "Jobs stuck in a RUNNABLE status". To add a reason: a line of _REFUSALS.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NO_CAPACITY = (
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - "
     "Service cannot fulfill the capacity requested for instance type [{}]"
 )
-# What the ECS agent registers of a type that the catalogue has no number of: of 8 GiB 7,679 MiB
+# The memory that the ECS agent registers for a type without a figure in the catalogue: of 8 GiB 7,679 MiB
 # (aws/amazon-ecs-agent#3331: c6i.xlarge), of 32 GiB 31,672 (ASFHyP3/hyp3#582), of 512 GiB 507,821.
 _REGISTERED_SHARE, _FIXED_MIB = 0.969, 259
-# Batch asks EC2 for instances; a fault scripted there keeps the job waiting.
+# Batch launches instances of EC2; a scripted fault of this call keeps the job waiting.
 ASKED = ("ec2", "RunInstances")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """One of three: an environment, a reason why there is none, or neither: others have it all."""
+    """An environment, or a reason why there is none, or neither: other jobs use all capacity."""
 
-    environment: Any = None  # moto's
+    environment: Any = None  # moto's object
     reason: str | None = None
 
 
@@ -70,7 +70,7 @@ def place(job: BatchJob) -> Placement:
 
 
 def queue_of(job: BatchJob) -> Any:
-    """moto's; None when it was deleted."""
+    """Return moto's queue of the job; None if it was deleted."""
     return moto_backend("batch", job.region).get_job_queue(job.queue)
 
 
@@ -80,20 +80,20 @@ def vcpus(job: BatchJob) -> int:
 
 
 def memory_need(job: BatchJob) -> Need:
-    """Return what the job takes of this machine; a node without a launcher counts as one process."""
+    """Return the job's need of this machine's memory; a node without a launcher counts as one process."""
     found = containers(job)
     return Need(nodes=len(found), ranks=sum(map(_ranks, found)))
 
 
 def containers(job: BatchJob) -> list[Mapping[str, Any]]:
-    """One for each node."""
+    """Return the container of each node."""
     if job.node_properties is None:
         return [job.container or {}]
     return [overrides.container_of_node(job.node_properties, job.submit, node) for node in range(job.nodes)]
 
 
 def _ranks(container: Mapping[str, Any]) -> int:
-    given = {each["name"]: each.get("value", "") for each in container.get("environment", ())}
+    given = {variable["name"]: variable.get("value", "") for variable in container.get("environment", ())}
     processes = given.get(PROCESSES_VARIABLE, "")
     return int(processes) if processes.isdecimal() else 0
 
@@ -108,7 +108,7 @@ def _used(environment_arn: str) -> int:
 
 
 def _has_instance(job: BatchJob, environment: Any) -> bool:
-    """Return True if one of the instance types is large enough; unknown types are."""
+    """Return True if one of the instance types is large enough; unknown types count as large enough."""
     names: Iterable[str] = (environment.compute_resources or {}).get("instanceTypes") or ["optimal"]
     known = [find_instance_type(name) for name in names]
     if None in known:
@@ -125,7 +125,7 @@ def _has_instance(job: BatchJob, environment: Any) -> bool:
 
 
 def fits(kind: InstanceType, *, vcpus: int, memory_mib: int) -> bool:
-    """Return True if an empty instance takes a container, by the memory that its ECS agent registers."""
+    """Return True if the container fits on an empty instance, by the memory that its ECS agent registers."""
     registered = kind.registered_memory_mib or int(kind.memory_mib * _REGISTERED_SHARE) - _FIXED_MIB
     return vcpus <= kind.vcpus and memory_mib <= registered
 

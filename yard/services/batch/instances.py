@@ -1,8 +1,8 @@
 """The EC2 instances of a job's nodes: Batch launches them before a job can start, and they are billed.
 
-An instance counts as a node once its agent has registered with ECS. One that never does stays, and so does
-its job: Batch takes such instances away only when nothing waits for them. `slipway yard faults add ecs
-RegisterContainerInstance server-error` makes it so.
+An instance counts as a node once its agent has registered with ECS. If one never does, the job keeps waiting,
+and the instance stays: Batch terminates it only when no job waits for it. `slipway yard faults add ecs
+RegisterContainerInstance server-error` causes that.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from slipway.yard.services.batch.job_store import BatchJob
 REGISTERS = ("ecs", "RegisterContainerInstance")
 # User guide, "Jobs stuck in RUNNABLE with undetermined root cause": no action can be configured for it.
 UNDETERMINED = "UNDETERMINED - Batch job is blocked, root cause is undetermined."
-DEFAULT_TYPE = "m5.large"  # of "optimal", among the types that Batch chooses from
+DEFAULT_TYPE = "m5.large"  # one of the types that Batch chooses from for "optimal"
 
 
 def launch(job: BatchJob, environment: Any) -> str | None:
-    """Launch an instance for each node; the reason in Batch's words where the job has to go on waiting."""
+    """Launch an instance for each node; return Batch's reason if the job has to keep waiting."""
     from moto.ec2.exceptions import EC2ClientError
 
     resources: Mapping[str, Any] = environment.compute_resources or {}
     if str(resources.get("type", "FARGATE")).startswith("FARGATE"):
-        return None  # a container without an instance of ours
+        return None  # Fargate
     if not job.instances:
         try:
             job.instances = _run(job.nodes, environment, job.region)
-        except EC2ClientError:  # above the quota: Batch does not say so
+        except EC2ClientError:  # above the quota, which Batch does not report
             return UNDETERMINED
         struck = faults.next_for(*REGISTERS) is not None
         job.has_silent_agents = struck or not task_roles.joins_ecs(environment, job.region)
@@ -39,7 +39,7 @@ def launch(job: BatchJob, environment: Any) -> str | None:
 
 
 def terminate(job: BatchJob) -> None:
-    """Give the instances back, as Batch does when nothing waits for them any more."""
+    """Terminate the instances, as Batch does when no job waits for them."""
     gone, job.instances, job.has_silent_agents = job.instances, [], False
     if gone:
         _terminate(gone, job.region)
@@ -50,13 +50,13 @@ def instance_of(job: BatchJob, node: int) -> str:
 
 
 def lose(job: BatchJob, node: int) -> None:
-    """Record that the instance of one node is gone."""
+    """Terminate the instance of one node, and forget it."""
     if node < len(job.instances):
         _terminate([job.instances[node]], job.region)
 
 
 def _terminate(identifiers: list[str], region: str) -> None:
-    """Terminate those that are left: moto fails where AWS says nothing of a second time."""
+    """Terminate those that still exist: unlike AWS, moto fails if it is repeated."""
     backend = moto_backend("ec2", region)
     left = [
         instance.id
@@ -101,7 +101,9 @@ def _template(backend: Any, named: Mapping[str, str] | None) -> Mapping[str, Any
 
 
 def _image(resources: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    configured = [each.get("imageIdOverride") for each in resources.get("ec2Configuration") or ()]
+    configured = [
+        configuration.get("imageIdOverride") for configuration in resources.get("ec2Configuration") or ()
+    ]
     return str(next(filter(None, [*configured, resources.get("imageId"), data.get("ImageId")]), "ami-ecs"))
 
 

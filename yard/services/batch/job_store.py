@@ -1,4 +1,4 @@
-"""All jobs of this yard, and the one lock around them; whoever changes something tells the others."""
+"""All Batch jobs of this yard, and one lock for them, which is notified of every change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from slipway.yard.endpoint import ACCOUNT
 
-jobs: dict[str, BatchJob] = {}  # in the order in which they were submitted
+jobs: dict[str, BatchJob] = {}  # by id, in the order of submission
 changed = threading.Condition(threading.RLock())
 
 
@@ -20,7 +20,7 @@ def now_ms() -> int:
 
 
 def find(job_id: str) -> BatchJob | None:
-    """Find a job by its id, or by that of a child of an array or of a node."""
+    """Find a job by its own id, or by the id of an array's child or of a node."""
     return jobs.get(job_id.partition("#")[0])
 
 
@@ -29,7 +29,7 @@ def in_region(region: str) -> Iterator[BatchJob]:
 
 
 def set_status(job: BatchJob, status: str, reason: str | None = None) -> None:
-    """The lock is held."""
+    """Set the status and its reason. The caller holds the lock."""
     job.status, job.status_reason, job.blocked_since = status, reason, None
     if status == "RUNNING" and job.started_at is None:
         job.started_at = now_ms()
@@ -39,13 +39,13 @@ def set_status(job: BatchJob, status: str, reason: str | None = None) -> None:
 
 
 def wait_until_final(job_id: str, timeout_s: float) -> str:
-    """Its status when it has ended or the time is over."""
+    """Return the job's status once it has ended or the time is over."""
     with changed:
         changed.wait_for(lambda: job_id not in jobs or jobs[job_id].is_final, timeout_s)
         return jobs[job_id].status if job_id in jobs else "FORGOTTEN"
 
 
-# What the yard's Batch knows of a job. Whoever changes a record holds the lock.
+# The records of a job; change them only with the lock held.
 ACTIVE = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
 WAITING = ACTIVE[:3]
 FINAL = ("SUCCEEDED", "FAILED")
@@ -63,7 +63,7 @@ class Stoppable(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class NodeRun:
-    """One container of one attempt."""
+    """One node's container in one attempt."""
 
     index: int
     group: str = ""
@@ -89,7 +89,7 @@ class JobAttempt:
 
 @dataclass(slots=True, kw_only=True)
 class BatchJob:
-    """A job, or one child of an array. Times are as AWS has them, in milliseconds."""
+    """A job, or one child of an array. Times are in milliseconds since the epoch, as on AWS."""
 
     id: str
     region: str
@@ -106,12 +106,14 @@ class BatchJob:
     stopped_at: int | None = None
     attempts: list[JobAttempt] = field(default_factory=list)
     running: Stoppable | None = None
-    instances: list[str] = field(default_factory=list)  # of its nodes, while it has them
-    has_silent_agents: bool = False  # they run, and no agent has registered with ECS
-    stop_reason: str | None = None  # why it was told to end before it had
+    instances: list[str] = field(default_factory=list)  # ids of its nodes' instances, while they exist
+    has_silent_agents: bool = False  # the instances run, but no agent has registered with ECS
+    stop_reason: str | None = None  # why it was stopped before its end
     is_cancelled: bool = False
     is_terminated: bool = False
-    blocked_since: float | None = None  # on the monotonic clock, with this status_reason
+    blocked_since: float | None = (
+        None  # how long it has had this status_reason: start, on the monotonic clock
+    )
     parent: BatchJob | None = None
     index: int | None = None
     children: list[BatchJob] = field(default_factory=list)
@@ -134,8 +136,8 @@ class BatchJob:
 
     @property
     def retry_strategy(self) -> Mapping[str, Any]:
-        own = self.submit.get("retryStrategy") or self.definition.get("retryStrategy") or {}
-        return {"attempts": 1, "evaluateOnExit": [], **own}
+        given = self.submit.get("retryStrategy") or self.definition.get("retryStrategy") or {}
+        return {"attempts": 1, "evaluateOnExit": [], **given}
 
     @property
     def timeout_seconds(self) -> int | None:

@@ -1,7 +1,11 @@
-"""From a deployed job definition and a SubmitJob to what each node runs, merged as AWS Batch merges them.
+"""Merges a job definition with SubmitJob's overrides into what each node runs, as AWS Batch does.
 
 Sources: the API reference's NodeOverrides, NodePropertyOverride, ContainerOverrides, and the user guide on
-multi-node jobs and on job definition parameters. A member that can be overridden is a line of _container.
+multi-node jobs and on job definition parameters. To let another member be overridden: a name in _container,
+or a line there with _by_key if its value is a list.
+
+Overrides of multi-node jobs are merged twice: node_properties merges those that name exactly a range of the
+definition, which DescribeJobs shows; container_of_node merges all that hold the node, which then runs so.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ _MOST_CHARACTERS = 8192  # with those of the JSON (ECS API reference, RunTask, o
 
 
 def node_properties(definition: Properties, submit: Properties) -> dict[str, Any]:
-    """The definition's nodeProperties with the overrides in them: as DescribeJobs shows them."""
+    """Return nodeProperties as DescribeJobs shows it, with overrides that name exactly one of its ranges."""
     found: dict[str, Any] = copy.deepcopy(dict(definition["nodeProperties"]))
     overrides = submit.get("nodeOverrides") or {}
     if count := overrides.get("numNodes"):
@@ -35,7 +39,10 @@ def node_properties(definition: Properties, submit: Properties) -> dict[str, Any
 
 
 def container_of_node(properties: Properties, submit: Properties, node: int) -> Container:
-    """Return the node's container: the narrowest range counts, with the overrides that name it."""
+    """Return the node's container, of the narrowest range that holds it, with the overrides for the node.
+
+    `properties` comes from node_properties; overrides of other ranges are merged only here.
+    """
     count = properties["numNodes"]
     holding = [
         group for group in properties["nodeRangeProperties"] if _holds(group["targetNodes"], node, count)
@@ -92,7 +99,8 @@ def _refuse_count(properties: Properties, count: int) -> None:
     if not any(text.endswith(":") for text in ranges):
         raise ApiError(
             "ClientException",
-            f"numNodes can be overridden only where a node range is open above, as '0:'; they are {ranges}",
+            "numNodes can be overridden only if a node range has no upper end, such as '0:'; the ranges are"
+            f" {ranges}",
         )
     lowest = max(int(text.partition(":")[0] or 0) for text in ranges)
     needed = max(lowest, properties["mainNode"])

@@ -1,4 +1,4 @@
-"""One attempt of a job as the processes that will run: decided here, carried out by isolation/cluster.py."""
+"""Decides which processes, files and environments an attempt has: the plan for isolation/cluster.py."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from slipway.yard.services.batch.job_store import BatchJob, JobAttempt
 
 PYTHONS = ("python", "python3")
 WORK = "/job"  # the folder in which a command starts
-SHARED_MEMORY_MIB = 64  # Docker's
+SHARED_MEMORY_MIB = 64  # Docker's default
 PLAN_FILE = "plan.json"
 _NODES_IN_A_ROW = 200
-_GPU_PROGRAMS = "/usr/local/nvidia/bin"  # the first of PATH in NVIDIA's own images
+_GPU_PROGRAMS = "/usr/local/nvidia/bin"  # first on PATH in NVIDIA's images
 
 Node = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Holds what the nodes of one attempt share."""
+    """Holds what all nodes of one attempt share."""
 
     job: BatchJob
     attempt: JobAttempt
@@ -44,13 +44,13 @@ class Stage:
     folder: Path
 
     def address(self, node: int) -> str:
-        """Another attempt has other addresses, as other instances would."""
+        """Return the node's address; each attempt has other addresses, as new instances would."""
         row = (self.attempt.number * 8 + node // _NODES_IN_A_ROW) % 256
         return f"{'10' if self.tier.isolated else '127'}.0.{row}.{10 + node % _NODES_IN_A_ROW}"
 
 
 def write(stage: Stage) -> Path:
-    """The file that the cluster reads."""
+    """Write the plan; return the file, which isolation/cluster.py reads."""
     shared = storage.shared_paths(stage.environment, stage.job.region)
     containers = capacity.containers(stage.job)
     nodes = [_node(stage, index, container, shared) for index, container in enumerate(containers)]
@@ -76,34 +76,34 @@ def endpoint() -> str:
 
 
 def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mapping[str, str]) -> Node:
-    job, own = stage.job, stage.folder / f"node-{index}"
+    job, folder = stage.job, stage.folder / f"node-{index}"
     for name in ("tmp", "work"):
-        (own / name).mkdir(parents=True)
-    (own / "tmp").chmod(0o1777)
+        (folder / name).mkdir(parents=True)
+    (folder / "tmp").chmod(0o1777)
     linux = container.get("linuxParameters") or {}
     place = _place(stage, index)
     session = task_roles.of_job(container, stage.environment, job.region, stage.attempt.nodes[index].task_id)
     node: Node = {
         "index": index,
-        "folder": str(own),
+        "folder": str(folder),
         "cwd": WORK,
         "hostname": _hostname(stage.address(index), job.region),
         "address": f"{stage.address(index)}/16",
         "argv": _argv(overrides.command(container, job.definition, job.submit)),
         "environment": of_container(place, container, session, endpoint()),
-        "mounts": [(str(own / "work"), WORK), *storage.mounts(container, shared, own)],
+        "mounts": [(str(folder / "work"), WORK), *storage.mounts(container, shared, folder)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),
         "link": conditions.faults_of_links(),
         "launch_seconds": conditions.seconds("launch-delay", "node"),
     }
     if gpus := overrides.resource(container, "GPU", "gpus"):
-        _add_gpu_programs(node, own / "gpus", gpus)
+        _add_gpu_programs(node, folder / "gpus", gpus)
     return node if stage.tier.isolated else _without_mounts(node)
 
 
 def _add_gpu_programs(node: Node, folder: Path, gpus: int) -> None:
-    """Give a node what the NVIDIA runtime brings into a container, as far as health checks ask it."""
+    """Give a node the programs of NVIDIA's container runtime that health checks call."""
     answers = gpu_programs.of_node(gpu_programs.RECORDED, gpus)
     if conditions.strikes("gpu-faults", "node"):
         faults = list(gpu_programs.FAULTS.values())
@@ -140,7 +140,7 @@ def _hostname(address: str, region: str) -> str:
 
 
 def _hosts(nodes: Sequence[Node]) -> str:
-    """Write /etc/hosts, in place of the network's DNS; torch looks up mapped addresses too."""
+    """Return the text of /etc/hosts, which replaces DNS; torch also looks up IPv4-mapped addresses."""
     lines = ["127.0.0.1 localhost", "::1 localhost"]
     for node in nodes:
         address, name = node["address"].partition("/")[0], node["hostname"]
@@ -150,13 +150,13 @@ def _hosts(nodes: Sequence[Node]) -> str:
 
 
 def _argv(command: Sequence[str]) -> list[str]:
-    """Return the command; without one, which would run the image's own, return one that does nothing."""
+    """Return the command; without one, AWS would run the image's own command, and the yard runs nothing."""
     words = list(command) or ["true"]
     return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
 
 
 def _without_mounts(node: Node) -> Node:
-    """Replace the paths of mounts by the folders behind them, where nothing can be mounted."""
+    """Replace the paths of mounts by the folders behind them, for machines that cannot mount."""
 
     def replaced(text: str) -> str:
         for source, target in reversed(node["mounts"]):
@@ -173,16 +173,16 @@ def _without_mounts(node: Node) -> Node:
     }
 
 
-# The environment of a container, as AWS Batch sets it (user guide, job environment variables).
-# A variable of Batch is a line here. Of this machine's own environment only KEPT reach a job.
+# The environment of a container, as AWS Batch sets it (user guide, job environment variables). To add one of
+# Batch's variables: a line of _of_batch. Of this machine's environment a job gets only KEPT.
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePosition:
-    """Tells which container of its job this is."""
+    """The position of a container in its job."""
 
-    job_id: str  # with #node or :index
+    job_id: str  # including #node or :index
     attempt: int
     queue: str
     environment: str
@@ -210,9 +210,9 @@ def of_container(
 
 
 def _of_machine() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    programs = [str(Path(interpreter()).parent), kept.get("PATH", os.defpath)]
-    return {**kept, "PATH": os.pathsep.join(programs), "PYTHONPATH": str(CHECKOUT)}
+    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
+    programs = [str(Path(interpreter()).parent), inherited.get("PATH", os.defpath)]
+    return {**inherited, "PATH": os.pathsep.join(programs), "PYTHONPATH": str(CHECKOUT)}
 
 
 def _of_aws(region: str, endpoint: str) -> dict[str, str]:
@@ -225,7 +225,7 @@ def _of_aws(region: str, endpoint: str) -> dict[str, str]:
 
 
 def _of_role(session: RoleSession | None) -> dict[str, str]:
-    """Return a key of the role, in place of the address at which ECS would give one out."""
+    """Return credentials of the role; on AWS, ECS gives them at an address."""
     if session is None:
         return {}
     key = keys.issue(session=session)
@@ -249,7 +249,7 @@ def _of_batch(place: NodePosition) -> dict[str, str]:
             "AWS_BATCH_JOB_NODE_INDEX": str(place.node),
             "AWS_BATCH_JOB_NUM_NODES": str(place.nodes),
         }
-        if place.node != place.main_node:  # Batch tells the others only
+        if place.node != place.main_node:  # only nodes other than the main one get it
             variables["AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] = place.main_address
     if place.array_index is not None:
         variables["AWS_BATCH_JOB_ARRAY_INDEX"] = str(place.array_index)

@@ -1,4 +1,4 @@
-"""AWS Batch: compute environments, queues, job definitions, scheduling policies."""
+"""Resource types of AWS Batch: compute environments, queues, job definitions, scheduling policies."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, input
 from slipway.yard.cloudformation.resources.shapes import like, to_request
 from slipway.yard.errors import ApiError
 
-# Batch takes it with an update, and never shows it.
+# Batch accepts it only in an update, and never shows it.
 UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
 
 
 def first_resources(scope: ResourceScope) -> dict[str, Any] | None:
-    """Return the compute resources without what speaks of updates alone."""
+    """Return the compute resources without those that are only about updates."""
     given = scope.properties.get("ComputeResources")
     return given and {name: value for name, value in given.items() if name not in UPDATE_ONLY}
 
 
 def changed_resources(scope: ResourceScope) -> dict[str, Any] | None:
-    """Return what UpdateComputeEnvironment takes and the environment has not; the others stay as they are.
+    """Return the compute resources that changed and that UpdateComputeEnvironment accepts.
 
-    What it has is not sent again: BEST_FIT is a strategy that the call refuses by its model.
+    Unchanged ones are left out: the call's model would refuse the strategy BEST_FIT.
     """
     given = scope.properties.get("ComputeResources")
     if given is None or given == scope.before.get("ComputeResources"):
@@ -48,7 +48,7 @@ def changed_resources(scope: ResourceScope) -> dict[str, Any] | None:
 
 
 def refuse_invalid(scope: ResourceScope) -> None:
-    """CloudFormation waits until the environment is VALID, and says what Batch says of one that is not."""
+    """Raise ApiError with Batch's reason if the environment is INVALID, as CloudFormation does."""
     found = _described(scope)
     if found["status"] == "INVALID":
         reason = found["statusReason"]
@@ -64,7 +64,7 @@ def _described(scope: ResourceScope) -> dict[str, Any]:
 
 
 def delete_environment(scope: ResourceScope) -> None:
-    """Batch deletes only what is disabled, and nothing that a queue still uses; moto knows neither."""
+    """Disable and delete the environment; refuse one that a queue still uses, which moto does not check."""
     queues = scope.send("describe_job_queues")["jobQueues"]
     using = [
         queue["jobQueueName"]
@@ -103,7 +103,7 @@ def update_queue(scope: ResourceScope) -> None:
 
 
 def read_retries(scope: ResourceScope) -> Any:
-    """Batch writes the actions of a retry strategy in small letters."""
+    """Return the retry strategy as in the template: Batch writes its actions in lower case."""
     given = scope.properties["RetryStrategy"]
     found = like(given, scope.live.get("retryStrategy") or {})
     return given if str(found).lower() == str(given).lower() else found
@@ -119,7 +119,7 @@ def read_resources(scope: ResourceScope) -> Any:
 
 
 def read_role(scope: ResourceScope) -> Any:
-    """A template names the service role by its name or its ARN; Batch shows the ARN."""
+    """Return the service role as in the template, by name or ARN: Batch shows only the ARN."""
     given, found = str(scope.properties["ServiceRole"]), str(scope.live.get("serviceRole"))
     return given if found.rpartition("/")[2] == given else found
 
@@ -138,8 +138,9 @@ REVISION = ApiResource(
 
 
 class JobDefinition:
-    """Its physical id is the ARN of a revision: an update registers a new one, and the id changes without a
-    replacement.
+    """Provides job definitions. The physical id is a revision's ARN.
+
+    An update registers a new revision, so the id changes without a replacement.
     """
 
     fidelity = Fidelity.BEHAVIOURAL
@@ -190,7 +191,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 ),
             ),
             setting("ComputeResources", put=refuse_invalid),
-            # These two say how an update is carried out; Batch does not keep them.
+            # These two control an update; Batch does not keep them.
             setting("ReplaceComputeEnvironment UpdatePolicy", put=lambda _scope: None),
         ),
         delete_call=delete_environment,

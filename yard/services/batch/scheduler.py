@@ -1,6 +1,6 @@
-"""Moves jobs from state to state: one thread, that looks when something changed or a time is up.
+"""Moves jobs from state to state, in one thread that acts on changes and timeouts.
 
-A state with a rule of its own is a line of _STEPS.
+To add a rule for a state: a line of _STEPS.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from slipway.yard.services.batch.api import views
 from slipway.yard.services.batch.job_store import WAITING, BatchJob
 from slipway.yard.services.events import bus
 
-# What Batch tells EventBridge of jobs, in the words of DescribeJobs.
+# Batch's event for EventBridge, with the job as DescribeJobs shows it.
 
 
 def queue_blocked(job: BatchJob) -> None:
-    """Tell that this job is the first of its queue, and why it cannot start."""
+    """Send the event that the first job of a queue cannot start, and why."""
     bus.emit(
         bus.ServiceEvent(
             source="aws.batch",
@@ -36,7 +36,7 @@ def queue_blocked(job: BatchJob) -> None:
 
 log = logging.getLogger(__name__)
 
-LOOK_AGAIN_S = 0.5  # at jobs that wait: queues and environments change without telling us
+LOOK_AGAIN_S = 0.5  # for waiting jobs: queues and environments change without notice
 DEPENDENCY_FAILED = "Dependent Job failed"
 QUEUE_GONE = "The job queue was deleted"
 CANCELED = "Canceled by JobStateTimeLimit action due to reason: {}"
@@ -50,7 +50,7 @@ def ensure_running() -> None:
 
 
 def stop(job: BatchJob, reason: str) -> None:
-    """The lock is held. A job that waits ends at once; one that runs is told to end."""
+    """Stop a job: a waiting one ends at once, a running one is told to end. The caller holds the lock."""
     if job.is_final:
         return
     job.stop_reason = job.stop_reason or reason
@@ -75,7 +75,7 @@ def _schedule() -> None:
 
 
 def _look_at_all() -> float | None:
-    """Returns when to look again though nobody tells of a change; None where there is nothing to look at."""
+    """Advance all jobs; return the seconds until the next look without a change, None if no job waits."""
     blocked_queues: set[tuple[str, str]] = set()
     active = [job for job in job_store.jobs.values() if not job.is_final]
     for job in active:
@@ -95,7 +95,7 @@ def _advance(job: BatchJob, blocked_queues: set[tuple[str, str]]) -> None:
     if job.status != "RUNNABLE" or (job.region, job.queue) in blocked_queues:
         return
     if not _place(job):
-        blocked_queues.add((job.region, job.queue))  # first come, first served: nobody overtakes
+        blocked_queues.add((job.region, job.queue))  # first come, first served
 
 
 def _depend(job: BatchJob) -> None:
@@ -109,13 +109,13 @@ def _depend(job: BatchJob) -> None:
 
 
 def _dependencies(job: BatchJob) -> list[BatchJob]:
-    """List what the job waits for: N_TO_N means the other array's twin, SEQUENTIAL the child before."""
+    """List the jobs to wait for; N_TO_N is the same index of another array, SEQUENTIAL the child before."""
     found = []
-    for each in job.submit.get("dependsOn", ()):
-        other = job_store.find(each["jobId"]) if "jobId" in each else None
-        if each.get("type") == "SEQUENTIAL" and job.parent and job.index:
+    for dependency in job.submit.get("dependsOn", ()):
+        other = job_store.find(dependency["jobId"]) if "jobId" in dependency else None
+        if dependency.get("type") == "SEQUENTIAL" and job.parent and job.index:
             found.append(job.parent.children[job.index - 1])
-        elif other and each.get("type") == "N_TO_N" and other.children and job.index is not None:
+        elif other and dependency.get("type") == "N_TO_N" and other.children and job.index is not None:
             found.append(other.children[job.index])
         elif other:
             found.append(other)
@@ -123,7 +123,7 @@ def _dependencies(job: BatchJob) -> list[BatchJob]:
 
 
 def _sum_up(job: BatchJob) -> None:
-    """An array is PENDING while its children run, and failed when one of them has."""
+    """Set an array's status: PENDING while its children run, FAILED if one of them failed."""
     if not all(child.is_final for child in job.children):
         if job.status == "SUBMITTED":
             job_store.set_status(job, "PENDING")
@@ -144,7 +144,7 @@ def _place(job: BatchJob) -> bool:
     if verdict.reason != job.status_reason:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
-        if verdict.reason and verdict.reason != memory.WAITS:  # which AWS knows nothing of
+        if verdict.reason and verdict.reason != memory.WAITS:  # a reason that AWS does not have
             queue_blocked(job)
         job_store.changed.notify_all()
     if verdict.reason and _is_over_time(job, verdict.reason):
@@ -153,7 +153,7 @@ def _place(job: BatchJob) -> bool:
 
 
 def _start(job: BatchJob, environment: Any) -> str | None:
-    """Start the job; return the reason where it has to wait for memory here, or for its instances."""
+    """Start the job; if it must wait for memory on this machine or for instances, return the reason."""
     if not memory.promises.admit(job.id, capacity.memory_need(job)):
         return memory.WAITS
     reason = instances.launch(job, environment)
@@ -166,7 +166,7 @@ def _start(job: BatchJob, environment: Any) -> str | None:
 
 def _is_over_time(job: BatchJob, reason: str) -> bool:
     """Return True if the job has waited past its queue's time limit for this reason, if it has one."""
-    assert job.blocked_since is not None, "a job that waits with a reason does so since some time"
+    assert job.blocked_since is not None, "a job that waits with a reason has blocked_since"
     waited_s = time.monotonic() - job.blocked_since
     limits = getattr(capacity.queue_of(job), "state_time_limits", [])
     return any(

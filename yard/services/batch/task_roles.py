@@ -1,7 +1,7 @@
-"""The roles of a job: its own, the one that starts it, the one of the instances below it.
+"""The roles of a job: its job role, its execution role, and its instances' role.
 
 Sources: ECS developer guide, "Task IAM role", "Task execution IAM role", "Container instance IAM role".
-The agent's own calls are not made here, so they are judged without a request.
+The yard does not make the agent's calls, so they are judged without a request.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ NOT_ASSUMED = (
 _PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage")
 _JOIN = ("RegisterContainerInstance", "SubmitContainerStateChange", "SubmitTaskStateChange")
 _WORK = ("Poll", "StartTelemetrySession")
-_NEAREST = 1  # the hop limit with which a container's requests do not reach the metadata service
+_NEAREST = 1  # with this hop limit a container cannot reach the metadata service
 
 
 def of_job(container: Mapping[str, Any], environment: Any, region: str, task: str) -> RoleSession | None:
-    """Return whose credentials a container finds; None where it finds none."""
+    """Return the session whose credentials a container gets; None if it gets none."""
     resources = environment.compute_resources or {}
     if role := container.get("jobRoleArn"):
         session = roles.assume(str(role), TASKS, task)
@@ -48,7 +48,7 @@ def of_job(container: Mapping[str, Any], environment: Any, region: str, task: st
 
 
 def problem(container: Mapping[str, Any], group: str, stream: str, region: str) -> str:
-    """Say in ECS's words why the task cannot be started; "" where it can."""
+    """Return in ECS's words why the task cannot be started; "" if it can."""
     for name in ("jobRoleArn", "executionRoleArn"):
         if role := container.get(name):
             try:
@@ -67,7 +67,7 @@ def problem(container: Mapping[str, Any], group: str, stream: str, region: str) 
 
 
 def joins_ecs(environment: Any, region: str) -> bool:
-    """Return True if the instances' role lets their agent join; one that is not there is not judged."""
+    """Return True if the instances' role lets their agent register with ECS; an absent role is not judged."""
     role = _profile_role(str((environment.compute_resources or {}).get("instanceRole", "")))
     if not role:
         return True
@@ -87,7 +87,7 @@ def joins_ecs(environment: Any, region: str) -> bool:
 
 
 def _pulls(image: str, region: str) -> Iterator[ActionNeed]:
-    """An image of ECR takes a token and a repository's consent; another's is not asked of AWS."""
+    """Yield the needs to pull an image from ECR: a token, and access to the repository; none for others."""
     host, _, rest = image.partition("/")
     if ".dkr.ecr." not in host:
         return
@@ -112,7 +112,7 @@ def _profile_role(profile: str) -> str:
 
 
 def _hop_limit(resources: Mapping[str, Any], region: str) -> int | None:
-    """Return the limit of the environment's launch template; None where it leaves that to the AMI."""
+    """Return the hop limit in the environment's launch template; None if it leaves that to the AMI."""
     named = resources.get("launchTemplate") or {}
     wanted = {named.get("launchTemplateId"), named.get("launchTemplateName")} - {None}
     for template in list(moto_backend("ec2", region).launch_templates.values()):

@@ -1,7 +1,7 @@
-"""Budgets that count and tell: what was spent, and mails when a threshold is passed.
+"""AWS Budgets: computes what was spent, and sends mails when a threshold is passed.
 
-AWS looks 8 to 12 hours late; the yard looks when a budget is described, and once a minute. It forecasts
-nothing, as AWS does not before an account has five weeks of costs.
+AWS updates budgets 8 to 12 hours late; the yard does so when a budget is described, and once a minute. It
+makes no forecasts; AWS needs five weeks of costs for one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "GREATER_THAN": operator.gt,
     "LESS_THAN": operator.lt,
 }
-_told: set[tuple[str, ...]] = set()  # thresholds that were told of, each once a month
+_told: set[tuple[str, ...]] = set()  # thresholds that were reported; each is, once a month
 _lock = threading.RLock()
 _started = threading.Lock()  # the first caller takes it forever
 
@@ -53,7 +53,7 @@ def _of_budgets(
 
 
 def look() -> None:
-    """Tell of every threshold that was passed and not told of yet."""
+    """Report every threshold that was passed and not reported yet."""
     now = datetime.now(UTC)
     with _lock:
         for name, budget in list(moto_backend("budgets").budgets[ACCOUNT].items()):
@@ -145,17 +145,17 @@ def _counted(budget: dict[str, Any]) -> dict[str, Any]:
     return {**budget, "CalculatedSpend": {"ActualSpend": {"Amount": f"{spent:.6f}", "Unit": "USD"}}}
 
 
-# What a budget has counted: the hours of instances with an activated tag, at the catalogue's prices.
-# EC2 bills by the second, and a minute at least (EC2 pricing, "Per-second billing").
+# The costs in a budget: the hours of instances with an activated tag, at the catalogue's prices.
+# EC2 bills by the second, and at least a minute (EC2 pricing, "Per-second billing").
 _LEAST = timedelta(minutes=1)
 _ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _FILTER = re.compile(r"user:(?P<key>[^$]+)\$(?P<value>.*)")
 
-_ended: dict[str, datetime] = {}  # when an instance was first seen to have ended
+_ended: dict[str, datetime] = {}  # instance id -> when it was first seen to have ended
 
 
 def actual_usd(budget: Mapping[str, Any], now: datetime) -> float:
-    """Sum up the month so far. A budget without a filter by tag counts every instance."""
+    """Return the costs of the month so far. A budget without a tag filter counts every instance."""
     month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     wanted = list((budget.get("CostFilters") or {}).get("TagKeyValue") or ())
     if not wanted:
@@ -196,7 +196,7 @@ def _instances() -> Iterator[Any]:
             yield from reservation.instances
 
 
-# Cost allocation tags: one counts in budgets from its activation on, and never what was before.
+# Cost allocation tags: a tag counts only from its activation on.
 
 ACTIVE, INACTIVE = "Active", "Inactive"
 _NOT_FOUND = {"Code": "TagKeysNotFoundException", "Message": "Tag keys not found"}
@@ -206,12 +206,12 @@ _updated: dict[str, datetime] = {}
 
 
 def activated_at(key: str) -> datetime | None:
-    """Return since when the tag counts; None: it does not."""
+    """Return since when the tag counts; None if it does not."""
     return _activated.get(key)
 
 
 def _list(parameters: Parameters, _region: str) -> dict[str, Any]:
-    """List the tags that billing has seen; AWS needs up to a day for that, and the yard none."""
+    """List the tags that billing has seen: on AWS up to a day late, here at once."""
     asked = parameters.get("TagKeys")
     tags = [_shown(key) for key in sorted(_seen()) if asked is None or key in asked]
     if status := parameters.get("Status"):
@@ -242,7 +242,7 @@ def _shown(key: str) -> dict[str, str]:
 
 
 def _seen() -> set[str]:
-    """Find the tags that resources of EC2 carry, in all regions; AWS keeps some prefixes for itself."""
+    """Return the tag keys of EC2's resources in all regions, without AWS's reserved prefixes."""
     from moto.ec2.models import ec2_backends
 
     keys = {

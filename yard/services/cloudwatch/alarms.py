@@ -1,6 +1,6 @@
-"""Alarms that evaluate their metrics and act: after every call that changes one, and once a minute.
+"""Evaluates alarms and carries out their actions: after every call that changes one, and once a minute.
 
-moto keeps alarms and leaves them in the state that they are told. What an alarm did stands in its history.
+moto keeps the alarms, but changes their state only on request. An alarm's history lists what it did.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CHANGES = ("Delete", "Disable", "Enable", "Put", "Set")
 
 @dataclass(slots=True, kw_only=True)
 class WatchedAlarm:
-    """Hold what we know of an alarm of moto's, which makes a new object whenever one is put."""
+    """Keeps our facts of an alarm across PutMetricAlarm, for which moto makes a new object."""
 
     alarm: Any
     state: str = NO_DATA
@@ -55,7 +55,7 @@ _started = threading.Lock()  # the first caller takes it forever
 
 
 def noticed(call: Call, _reply: Reply) -> None:
-    """Hear of an answered call to CloudWatch."""
+    """Evaluate alarms after an answered call to CloudWatch."""
     if not call.operation.startswith(_CHANGES):
         return
     if _started.acquire(blocking=False):
@@ -64,7 +64,7 @@ def noticed(call: Call, _reply: Reply) -> None:
 
 
 def look(region: str, *, told: bool = False, again: bool = False) -> None:
-    """Act on alarms whose state was changed (`told`), or evaluate all; `again` repeats what alarms repeat."""
+    """Evaluate all alarms, or only act on changed states (`told`); `again`: repeat what AWS repeats."""
     now = datetime.now(UTC).replace(tzinfo=None)
     with _lock:
         known = {alarm.alarm_arn: alarm for alarm in list(evaluation.backend(region).alarms.values())}
@@ -78,7 +78,7 @@ def look(region: str, *, told: bool = False, again: bool = False) -> None:
 
 
 def history(name: str | None, region: str) -> list[dict[str, Any]]:
-    """List what alarms did, the newest first."""
+    """Return the history of alarms, the newest first."""
     with _lock:
         found = [
             item
@@ -106,7 +106,7 @@ def _look_forever() -> None:
 
 
 def _watch(arn: str, alarm: Any) -> WatchedAlarm:
-    """Find what we know of an alarm. A new one has no data; one that is put again keeps its state."""
+    """Return our facts of an alarm. A new one has no data; one that is put again keeps its state."""
     watched = _watched.get(arn)
     if watched is None:
         watched = _watched[arn] = WatchedAlarm(alarm=alarm)
@@ -153,7 +153,7 @@ def _record(watched: WatchedAlarm, sort: str, summary: str) -> None:
 
 
 def _evaluated(alarm: Any, region: str, now: datetime) -> str | None:
-    """Return the state by the alarm's data; None keeps it, as for alarms that the yard cannot evaluate."""
+    """Return the state for the alarm's data; None: keep it, as for alarms that the yard cannot evaluate."""
     if alarm.rule or not can_compare(alarm.comparison_operator):
         return None
     periods = int(alarm.evaluation_periods)
@@ -207,20 +207,20 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     return {"AlarmHistoryItems": items[: int(parameters.get("MaxRecords") or 100)]}
 
 
-# What an alarm does when its state changes: publish, or scale. A further action is a row of _ACTIONS.
+# Actions of an alarm when its state changes: publish or scale. To add one: a row of _ACTIONS.
 _of_state: Mapping[str, str] = {
     ALARM: "alarm_actions",
     OK: "ok_actions",
     NO_DATA: "insufficient_data_actions",
 }
-_scaled_at: dict[str, float] = {}  # by the ARN of the policy, for its cooldown
+_scaled_at: dict[str, float] = {}  # ARN of the scaling policy -> its last run, for the cooldown
 _lock_of_actions = threading.Lock()
 
 
 def act(alarm: Any, before: str, *, only_repeated: bool) -> Iterator[tuple[str, str | None]]:
-    """Carry out the actions of the alarm's state; yield each with the error that it met, if any.
+    """Carry out the actions for the alarm's state; yield each with its error, if any.
 
-    Those of Auto Scaling are repeated as long as the alarm is on (CloudWatch user guide, "Alarm actions").
+    Auto Scaling's actions repeat as long as the alarm is on (CloudWatch user guide, "Alarm actions").
     """
     if not alarm.actions_enabled:
         return
@@ -233,7 +233,7 @@ def act(alarm: Any, before: str, *, only_repeated: bool) -> Iterator[tuple[str, 
 
 
 def tell_of_change(alarm: Any, before: str) -> None:
-    """Put the event that CloudWatch puts with every change of state."""
+    """Put CloudWatch's event for a change of state."""
     state = {"value": alarm.state_value, "reason": alarm.state_reason}
     detail = {"alarmName": alarm.name, "state": state, "previousState": {"value": before}}
     bus.emit(
@@ -275,9 +275,9 @@ def _publish(alarm: Any, arn: str, before: str) -> str | None:
 
 
 def _scale(alarm: Any, arn: str, _before: str) -> str | None:
-    """Carry out a scaling policy, unless its group still cools down from the last time."""
+    """Carry out a scaling policy, unless its cooldown has not passed; return an error or None."""
     backend = moto_backend("autoscaling", alarm.region_name)
-    policy = next((each for each in backend.policies.values() if each.arn == arn), None)
+    policy = next((policy for policy in backend.policies.values() if policy.arn == arn), None)
     if policy is None:
         return "No scaling policy found"
     with _lock_of_actions:

@@ -1,5 +1,6 @@
-"""When an alarm is on: pure, from the datapoints of its evaluation range (CloudWatch user guide, "Configuring
-how CloudWatch alarms treat missing data").
+"""Decides an alarm's state from the datapoints of its evaluation range; also metric math and metrics.
+
+Source: CloudWatch user guide, "Configuring how CloudWatch alarms treat missing data".
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 from slipway.yard.moto_backends import moto_backend
 
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
-# CloudWatch looks further back than the evaluation periods; how far it does not say. Its examples have two.
+# CloudWatch looks further back than the evaluation periods. It does not say how far; its examples use two
+# more.
 LOOKS_BACK = 2
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -29,7 +31,7 @@ Datapoint = float | None
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmRule:
     periods: int
-    datapoints: int  # of those periods, that must breach
+    datapoints: int  # how many of those periods must breach
     threshold: float
     comparison: str
     missing: str  # TreatMissingData
@@ -40,14 +42,14 @@ class AlarmRule:
 
 
 def can_compare(comparison: str) -> bool:
-    """Return False for comparisons with a band of anomaly detection."""
+    """Return False for comparisons with an anomaly detection band, which the yard does not support."""
     return comparison in _COMPARE
 
 
 def evaluate(rule: AlarmRule, datapoints: Sequence[Datapoint]) -> str | None:
-    """Return the state for the datapoints, the newest last; None keeps the state as it is."""
+    """Return the state for the datapoints, the newest last; None: keep the state."""
     breaches = [_COMPARE[rule.comparison](value, rule.threshold) for value in datapoints if value is not None]
-    if len(breaches) >= rule.periods:  # the missing ones are made up for by older ones
+    if len(breaches) >= rule.periods:  # older datapoints replace missing ones
         return _state(breaches[-rule.periods :], rule.datapoints)
     absent = rule.periods - len(breaches)
     if rule.missing == "breaching":
@@ -65,17 +67,17 @@ def _state(breaches: Sequence[bool], needed: int) -> str:
     return ALARM if sum(breaches) >= needed else OK
 
 
-# Metric math, as far as alarms here use it: numbers, arithmetic, comparisons, FILL and IF. Pure.
-# A further function is a line of _FUNCTIONS.
+# Metric math, as far as our alarms use it: numbers, arithmetic, comparisons, FILL and IF.
+# To add a function: a line of _FUNCTIONS.
 Series = Sequence[Datapoint]
 
 
 class UnknownExpression(Exception):
-    """The yard cannot compute this expression."""
+    """Raised for an expression that the yard cannot compute."""
 
 
 def compute(expression: str, series: Mapping[str, Series], length: int) -> list[Datapoint]:
-    """Return the expression's value for every period, None where it has none."""
+    """Return the expression's value for every period; None for a period without one."""
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
     except SyntaxError as error:
@@ -104,7 +106,7 @@ def _each(op: Callable[[float, float], float], left: Series, right: Series) -> S
 
 
 def _fill(values: Series, default: Series) -> Series:
-    """Fill gaps; a metric without any datapoint in the range stays without."""
+    """Fill gaps; a metric without any datapoint in the range stays empty."""
     if all(value is None for value in values):
         return values
     return [other if value is None else value for value, other in zip(values, default, strict=True)]
@@ -129,12 +131,12 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
 _FUNCTIONS: Mapping[str, Callable[..., Series]] = {"FILL": _fill, "IF": _if}
 
 
-# Metrics as moto keeps them: what services here report in their own name, and the values of periods.
+# Metrics in moto: those that services of the yard report, and their statistics per period.
 IN_SERVICE = "GroupInServiceInstances"
 
 
 def report(region: str, namespace: str, name: str, dimensions: Mapping[str, str], value: float) -> None:
-    """Add a datapoint of a service of AWS, whose namespace nobody else may write to."""
+    """Add a datapoint of an AWS service, to a namespace that users may not write to."""
     from moto.cloudwatch.models import MetricDatum
 
     named = [{"Name": key, "Value": each} for key, each in dimensions.items()]
@@ -142,7 +144,7 @@ def report(region: str, namespace: str, name: str, dimensions: Mapping[str, str]
 
 
 def report_groups(region: str) -> None:
-    """Report the sizes of Auto Scaling groups that collect that metric; those are not reported otherwise."""
+    """Report GroupInServiceInstances for the Auto Scaling groups that collect this metric."""
     for group in list(moto_backend("autoscaling", region).autoscaling_groups.values()):
         if IN_SERVICE in group.metrics:
             named = {"AutoScalingGroupName": group.name}
@@ -152,7 +154,7 @@ def report_groups(region: str) -> None:
 def periods(
     region: str, metric: Any, *, stat: str, seconds: int, count: int, now: datetime
 ) -> list[Datapoint]:
-    """Return the statistic of the last `count` periods up to now, the newest last."""
+    """Return the statistic for each of the last `count` periods up to now, the newest last."""
     begin = now - timedelta(seconds=seconds * count)
     found: list[list[Any]] = [[] for _ in range(count)]
     wanted = {(dimension.name, dimension.value) for dimension in metric.dimensions}

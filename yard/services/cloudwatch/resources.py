@@ -1,4 +1,4 @@
-"""What watches: CloudWatch's alarms, dashboards and logs; EventBridge's buses, and the rules on them."""
+"""Resource types of CloudWatch (alarms, dashboards, logs) and EventBridge (buses, rules)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ ALARM_PROPERTIES = (
 
 
 def rewrite_filter(scope: ResourceScope) -> None:
-    """moto keeps the old filter of the same name next to the new one."""
+    """Replace the metric filter; moto would keep the old one of the same name, too."""
     scope.send("delete_metric_filter", logGroupName=scope.properties["LogGroupName"], filterName=scope.id)
     shaped("put_metric_filter", filterName=ID)(scope)
 
 
 def put_targets(scope: ResourceScope) -> None:
     targets = scope.properties.get("Targets") or []
-    kept = {target["Id"] for target in targets}
-    gone = [target["Id"] for target in scope.before.get("Targets") or [] if target["Id"] not in kept]
+    wanted_ids = {target["Id"] for target in targets}
+    gone = [target["Id"] for target in scope.before.get("Targets") or [] if target["Id"] not in wanted_ids]
     place = {"Rule": scope.id.rpartition("|")[2], "EventBusName": scope.properties.get("EventBusName")}
     if gone:
         scope.send("remove_targets", **place, Ids=gone)
@@ -47,7 +47,7 @@ def put_targets(scope: ResourceScope) -> None:
 
 
 def delete_rule(scope: ResourceScope) -> None:
-    """EventBridge refuses to delete a rule that still has targets."""
+    """Delete the rule after its targets: EventBridge refuses to delete a rule with targets."""
     name, bus = scope.id.rpartition("|")[2], scope.properties.get("EventBusName")
     targets = scope.send("list_targets_by_rule", Rule=name, EventBusName=bus)["Targets"]
     if targets:
@@ -70,7 +70,7 @@ def put_policy(scope: ResourceScope) -> None:
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    # Writing an alarm again under its name changes it.
+    # Putting an alarm again under its name changes it.
     "AWS::CloudWatch::Alarm": ApiResource(
         service="cloudwatch",
         name=Name(property="AlarmName", limit=255),
@@ -99,7 +99,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 "DashboardBody",
                 put=call("put_dashboard", DashboardName=ID, DashboardBody=prop("DashboardBody")),
             ),
-            changeable("Tags", put=lambda _scope: None),  # moto keeps none of a dashboard
+            changeable("Tags", put=lambda _scope: None),  # moto keeps no tags of dashboards
         ),
         delete_call=call("delete_dashboards", DashboardNames=[ID]),
     ),
@@ -108,7 +108,7 @@ PROVIDERS: Mapping[str, Provider] = {
         name=Name(property="LogGroupName", limit=512),
         create_call=shaped("create_log_group"),
         describe=find("describe_log_groups", "logGroups", where="logGroupName", logGroupNamePrefix=ID),
-        # CloudFormation's Arn ends in :*, as a policy wants it; the API's logGroupArn does not.
+        # CloudFormation's Arn ends in :*, as policies need it; the API's logGroupArn does not.
         attributes={"Arn": text("arn:aws:logs:{region}:{account}:log-group:{id}:*")},
         settings=(
             setting(
@@ -122,7 +122,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 remove=call("disassociate_kms_key", logGroupName=ID),
             ),
             tags(resourceArn=text("arn:aws:logs:{region}:{account}:log-group:{id}")),
-            # Kept in the template alone: nothing here masks data, or indexes fields.
+            # Only the template keeps these: the yard neither masks data nor indexes fields.
             setting("DataProtectionPolicy FieldIndexPolicies", put=lambda _scope: None),
         ),
         delete_call=call("delete_log_group", logGroupName=ID),

@@ -1,6 +1,6 @@
-"""CodeBuild's projects and builds. What happens inside a build is in build.py.
+"""CodeBuild's API: projects and builds. build.py runs a build.
 
-Another operation is a function and its line in OPERATIONS.
+To add an operation: a function and its line in OPERATIONS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slipway.yard.services.codebuild.build import Build, start
 
 Parameters = Mapping[str, Any]
 
-_projects: dict[tuple[str, str], dict[str, Any]] = {}  # (region, name)
+_projects: dict[tuple[str, str], dict[str, Any]] = {}  # (region, name) -> project
 _builds: dict[str, Build] = {}
 _tokens: dict[tuple[str, str], tuple[float, Parameters, Build]] = {}  # (region, idempotencyToken)
 _TOKEN_SECONDS = 300  # API reference, StartBuild
@@ -76,7 +76,7 @@ def _list_projects(_parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _delete_project(parameters: Parameters, region: str) -> dict[str, Any]:
-    """One that is not there is no error to CodeBuild."""
+    """Delete a project; for CodeBuild an absent one is no error."""
     with _lock:
         _projects.pop((region, parameters["name"].rpartition("/")[2]), None)
     return {}

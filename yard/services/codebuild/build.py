@@ -1,7 +1,7 @@
-"""One build of CodeBuild, imitated: it fetches the source, finds the Dockerfile and tags a manifest in ECR.
+"""Imitates one build of CodeBuild: it fetches the source, finds the Dockerfile and tags a manifest in ECR.
 
-It leaves out the build itself: no buildspec is run, no layer made, and nothing can be pulled or started.
-What it does for real: the S3 object, the zip, the Dockerfile, the repository and the tag must all be there.
+It leaves out the build itself: it runs no buildspec and makes no layers, so the image cannot be pulled.
+What it does check: the S3 object, the zip, the Dockerfile, the repository and the tag.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REGISTRY = re.compile(r"^\d{12}\.dkr\.ecr\.[\w.-]+/")
 
 
 class CodeBuildFailed(Exception):
-    """The build ends here; the message is for whoever started it."""
+    """Ends the build with a message for the user."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Build:
     facts: dict[str, Any]
     variables: Mapping[str, str]
     source: bytes = b""
-    session: RoleSession | None = None  # of the service role, from the first use on
+    session: RoleSession | None = None  # of the service role, once it is assumed
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -137,7 +137,7 @@ def _run(build: Build) -> None:
 
 
 def _phase(build: Build, phase: str, act: Callable[[Build], str]) -> str:
-    """Run one phase; returns why it failed, "" when it did not."""
+    """Run one phase; return why it failed, or ""."""
     started = datetime.now(UTC)
     with build.lock:
         build.facts["currentPhase"] = phase
@@ -197,8 +197,8 @@ def _push(build: Build) -> str:
     client.get_authorization_token()
     if _is_there(client, repository, tag, manifest):
         return f"{repository}:{tag} is there already, with the same content"
-    # There are no layers, but a build without the right to push them must not look done.
-    assert build.session, "it has asked for a token"
+    # There are no layers, but a build without the permission to push them must fail.
+    assert build.session, "the login to ECR has assumed the role"
     resource = arn("ecr", build.region, f"repository/{repository}")
     needs = [ActionNeed(action=f"ecr:{act}", resource=resource) for act in _LAYER_ACTIONS]
     if words := roles.refused(build.session, build.region, needs):
@@ -215,7 +215,7 @@ def _push(build: Build) -> str:
         client.exceptions.ImageAlreadyExistsException,
         client.exceptions.ImageTagAlreadyExistsException,
     ):
-        if not _is_there(client, repository, tag, manifest):  # else a first answer was lost
+        if not _is_there(client, repository, tag, manifest):  # it may be there if the first answer was lost
             raise
     return f"pushed {repository}:{tag}"
 
@@ -226,14 +226,14 @@ def _is_there(client: Any, repository: str, tag: str, manifest: str) -> bool:
 
 
 def _manifest(source: bytes) -> str:
-    """The same source, the same digest."""
+    """Return a manifest that depends only on the source, so its digest does, too."""
     digest = f"sha256:{hashlib.sha256(source).hexdigest()}"
     config = {"mediaType": CONFIG_TYPE, "size": len(source), "digest": digest}
     return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": []})
 
 
 def _say(build: Build, text: str) -> None:
-    """One line of the build's log."""
+    """Write one line to the build's log."""
     client = build.client("logs")
     where = {
         "logGroupName": build.facts["logs"]["groupName"],
@@ -244,8 +244,8 @@ def _say(build: Build, text: str) -> None:
     try:
         client.put_log_events(**where, logEvents=events)
     except client.exceptions.ResourceNotFoundException:
-        # The group is made only where there is none, as CodeBuild does.
-        is_there = client.exceptions.ResourceAlreadyExistsException  # where an answer was lost, too
+        # Make the log group only if there is none, as CodeBuild does.
+        is_there = client.exceptions.ResourceAlreadyExistsException  # also after a lost answer
         try:
             with suppress(is_there):
                 client.create_log_stream(**where)
@@ -258,7 +258,7 @@ def _say(build: Build, text: str) -> None:
 
 
 def _say_last(build: Build, text: str) -> None:
-    """A log that cannot be written is not why the build failed."""
+    """Write a last line; if that fails, it must not replace the reason of the build's failure."""
     try:
         _say(build, text)
     except Exception:

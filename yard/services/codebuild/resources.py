@@ -1,4 +1,4 @@
-"""Container images: CodeBuild's projects, in which the cloud builds ours, and ECR's repositories."""
+"""Resource types for container images: CodeBuild's projects and ECR's repositories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slipway.yard.cloudformation.resources.api import (
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
 
-# What UpdateProject changes.
+# Properties that UpdateProject changes.
 CHANGEABLE = (
     "Artifacts AutoRetryLimit BadgeEnabled BuildBatchConfig Cache ConcurrentBuildLimit Description "
     "EncryptionKey Environment LogsConfig QueuedTimeoutInMinutes ServiceRole Source SourceVersion "
@@ -77,7 +77,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 put=call("set_repository_policy", repositoryName=ID, policyText=prop("RepositoryPolicyText")),
                 remove=call("delete_repository_policy", repositoryName=ID),
             ),
-            # Read when the repository is deleted, and not before.
+            # Only read when the repository is deleted.
             setting("EmptyOnDelete", put=lambda _scope: None),
             tags(resourceArn=text("arn:aws:ecr:{region}:{account}:repository/{id}")),
         ),

@@ -1,4 +1,4 @@
-"""EC2's capacity reservations, which moto lacks. They are kept; an instance neither needs nor uses one."""
+"""EC2's capacity reservations, which moto lacks. They are only kept: no instance needs or uses one."""
 
 from __future__ import annotations
 

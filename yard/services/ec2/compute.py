@@ -1,4 +1,4 @@
-"""EC2's machines: launch templates, placement groups, instances."""
+"""Resource types of EC2's machines: launch templates, placement groups, instances, keys, interfaces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slipway.yard.cloudformation.resources.shapes import like
 
 
 def new_version(scope: ResourceScope) -> None:
-    """CloudFormation makes a new version and leaves the default one where it is."""
+    """Make a new version, as CloudFormation does; the default version stays."""
     scope.send(
         "create_launch_template_version",
         LaunchTemplateId=scope.id,
@@ -42,7 +42,7 @@ def read_latest(scope: ResourceScope) -> object:
 
 
 def describe_instance(scope: ResourceScope) -> Any:
-    """Return the instance, or None once it is terminated: EC2 shows such a one for an hour more."""
+    """Return the instance, or None once it is terminated, although EC2 shows it for another hour."""
     found = find("describe_instances", "Reservations.0.Instances.0", InstanceIds=[ID])(scope)
     is_gone = found and found["State"]["Name"] in ("shutting-down", "terminated")
     return None if is_gone else found
@@ -72,20 +72,20 @@ def _interfaces(scope: ResourceScope) -> list[dict[str, object]] | None:
 
 
 def _disks(scope: ResourceScope) -> list[dict[str, Any]] | None:
-    """A root volume goes with its instance unless told otherwise, any other stays; moto keeps them all."""
+    """Return the disks; by default the root volume is deleted with its instance, which moto does not do."""
     disks = [dict(disk) for disk in scope.properties.get("BlockDeviceMappings") or ()]
     for disk in disks:
         if disk.get("Ebs") and disk["DeviceName"] in ROOT_DEVICES:
             disk["Ebs"] = {"DeleteOnTermination": True, **disk["Ebs"]}
-    return [disk for disk in disks if disk.get("Ebs")] or None  # instance stores come with the type
+    return [disk for disk in disks if disk.get("Ebs")] or None  # instance stores depend on the type
 
 
-# EC2's things that instances are launched with: key pairs and network interfaces.
+# Key pairs and network interfaces.
 KEY_PARAMETER = "/ec2/keypair/{}"
 
 
 def create_key(scope: ResourceScope) -> dict[str, Any]:
-    """Make or import a key; CloudFormation keeps the private half of one that it made in a parameter."""
+    """Make or import a key pair; CloudFormation stores the private key of one that it made in a parameter."""
     given, tags = scope.properties, tag_specifications("key-pair")(scope)
     if "PublicKeyMaterial" in given:
         material = given["PublicKeyMaterial"].encode()

@@ -1,7 +1,7 @@
-"""EC2's view of instances that are hosts here, of which moto knows nothing: status checks, console, reboot.
+"""EC2's calls about instances that are hosts here, of which moto knows nothing: status, console, reboot.
 
-EC2 asks whether a system answers, and not whether its services came up: a host that boots systemd and whose
-user data failed passes. One that only imitates a boot does not, and its console says why.
+EC2's status check asks if a system answers, not if its services run: a host that boots systemd passes even if
+its user data failed. A host that only imitates a boot fails, and its console says why.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from slipway.yard.moto_backends import moto_backend
 
 Parameters = Mapping[str, Any]
 
-# State of a host -> EC2's words for the check (user guide, "Status checks for Amazon EC2 instances").
+# State of a host -> EC2's results of the check (user guide, "Status checks for Amazon EC2 instances").
 _CHECKS = {
     "starting": ("initializing", "initializing"),
     "booting": ("initializing", "initializing"),
     "failed": ("impaired", "failed"),
-    "dead": ("insufficient-data", "insufficient-data"),  # its group starts another soon
+    "dead": ("insufficient-data", "insufficient-data"),  # its group will replace it
 }
 _PASSED = ("ok", "passed")
 
@@ -31,7 +31,7 @@ _PASSED = ("ok", "passed")
 def _describe_status(parameters: Parameters, region: str) -> dict[str, Any]:
     backend = moto_backend("ec2", region)
     wanted = parameters.get("InstanceIds")
-    filters = {each["Name"]: each["Values"] for each in parameters.get("Filters", ())}
+    filters = {condition["Name"]: condition["Values"] for condition in parameters.get("Filters", ())}
     found = backend.describe_instance_status(
         wanted, bool(parameters.get("IncludeAllInstances")), filters or None
     )
@@ -62,7 +62,7 @@ def _checked(summary: str, detail: str) -> dict[str, Any]:
 def _console(parameters: Parameters, region: str) -> dict[str, Any]:
     instance = moto_backend("ec2", region).get_instance(parameters["InstanceId"])
     host = host_store.hosts.get(instance.id)
-    # Give the console as it is; the reason comes last where only the yard knows it.
+    # The console, and at its end the reason of a failure that only the yard knows.
     said = (host.console.text + (host.why if host_store.is_down(host) else "")) if host else ""
     return {
         "InstanceId": instance.id,
@@ -72,7 +72,7 @@ def _console(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _reboot(parameters: Parameters, region: str) -> dict[str, Any]:
-    """Ask each system to restart; EC2 says nothing of how that goes."""
+    """Ask each system to restart; EC2 does not report the outcome."""
     recorded = moto_backend("ec2", region).get_multi_instances_by_id(parameters["InstanceIds"])
     for instance in recorded:
         if instance.state != "running":

@@ -1,4 +1,4 @@
-"""Holds every launch of an instance against the account's quotas; interface and root volume go with it."""
+"""Patches moto: checks launches against the account's quotas, and handles volumes, launch delays and AMIs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOTS = ("/dev/sda1", "/dev/xvda")
 
 @lru_cache(maxsize=1)
 def guard() -> None:
-    """Do so for good, since moto's classes outlive a reset."""
+    """Patch moto's launches once, since its classes outlive a reset."""
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.instances import InstanceBackend
 
@@ -45,7 +45,7 @@ def guard() -> None:
 
 
 def _type(backend: Any, asked: dict[str, Any]) -> str:
-    """Return the type that is asked for, which may stand in the launch template alone."""
+    """Return the requested type, which may come from the launch template."""
     if asked.get("is_instance_type_default") and asked.get("launch_template"):
         template = backend._get_template_from_args(asked["launch_template"])
         return str(template.data.get("InstanceType") or asked["instance_type"])
@@ -53,13 +53,13 @@ def _type(backend: Any, asked: dict[str, Any]) -> str:
 
 
 def _brings_interface(asked: dict[str, Any]) -> bool:
-    """Return True for a launch that says itself which interfaces it has, or what becomes of them."""
+    """Return True for a launch that names an interface, or says if one is deleted with the instance."""
     told = ("NetworkInterfaceId", "DeleteOnTermination")
     return any(name in nic for nic in asked.get("nics") or () for name in told)
 
 
 def _disks(backend: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the disks of the launch template; those of a launch say themselves what becomes of them."""
+    """Return the launch template's disks; [] if the launch specifies disks, which moto handles."""
     if not asked.get("launch_template") or asked.get("block_device_mappings"):
         return []
     found = backend._get_template_from_args(asked["launch_template"])
@@ -67,7 +67,7 @@ def _disks(backend: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _end_root_with(instance: Any, disks: list[dict[str, Any]]) -> None:
-    """Let the root volume go with its instance unless told otherwise; moto keeps it where it is resized."""
+    """Delete the root volume with its instance by default; moto keeps it if the template resizes it."""
     for disk in disks:
         name, told = disk["DeviceName"], disk.get("Ebs") or {}
         if name in ROOTS and "DeleteOnTermination" not in told and name in instance.block_device_mapping:
@@ -78,12 +78,12 @@ def _market(asked: dict[str, Any]) -> str:
     return str(asked.get("instance_market_options") or quotas.ON_DEMAND)
 
 
-# Where instance types are offered: DescribeInstanceTypeOfferings takes wildcards, as filters of EC2 do.
+# DescribeInstanceTypeOfferings: its filters accept wildcards, as all of EC2's do.
 
 
 @lru_cache(maxsize=1)
 def show() -> None:
-    """Let moto compare so, for good, since its classes outlive a reset."""
+    """Patch moto's comparison once, since its classes outlive a reset."""
     from moto.ec2.models.instance_types import InstanceTypeOfferingBackend
 
     plain = InstanceTypeOfferingBackend.matches_filters
@@ -100,15 +100,15 @@ def _is_one(name: str, patterns: list[str] | None) -> bool:
     return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-# An instance is pending before it runs, for as long as the fault `launch-delay` says.
+# An instance is pending before it runs, as long as the fault `launch-delay` says.
 _ID = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
 _PENDING, _RUNNING = ("pending", 0), ("running", 16)
 
 
 def launched(call: Call, reply: Reply) -> None:
-    """Hear of an answered call; what RunInstances has made is pending first.
+    """After RunInstances, make the new instances pending.
 
-    EC2 takes an instance whose disk has a key that is not there, and ends it: it looks for the key later.
+    EC2 checks the KMS key of a disk only after the call, and terminates an instance whose key does not exist.
     """
     if (call.service, call.operation) != ("ec2", "RunInstances"):
         return
@@ -133,7 +133,7 @@ def launched(call: Call, reply: Reply) -> None:
 
 
 def hold(instance: Any) -> None:
-    """Keep moto's instance pending for a while. Auto Scaling counts it as in service meanwhile."""
+    """Keep moto's instance pending for a while; Auto Scaling already counts it as in service."""
     lasts = conditions.seconds("launch-delay", instance.instance_type)
     if not lasts:
         return
@@ -154,12 +154,12 @@ def _set(instance: Any, name: str, code: int) -> None:
     instance._state.name, instance._state.code = name, code
 
 
-# What RegisterImage says of an AMI and moto forgets: its architecture, root device and root size.
+# RegisterImage: moto drops an AMI's architecture, root device and root size.
 _IMAGE_ID = re.compile(rb"<imageId>(ami-[0-9a-f]+)</imageId>")
 
 
 def registered(call: Call, reply: Reply) -> None:
-    """Hear of an answered call, and keep what a new AMI is."""
+    """After RegisterImage, set those on the new AMI."""
     found = (
         _IMAGE_ID.search(reply.body) if (call.service, call.operation) == ("ec2", "RegisterImage") else None
     )

@@ -1,4 +1,4 @@
-"""EC2's networks: VPCs and their further address blocks, subnets, endpoints, flow logs."""
+"""Resource types of EC2's networks: VPCs and their further address blocks, subnets, endpoints, flow logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slipway.yard.errors import ApiError
 
 
 def attributes(operation: str, identifier: str, names: str) -> Setting:
-    """EC2 changes one attribute of a VPC or a subnet per call; an absent one goes back to EC2's default."""
+    """Return a Setting for a VPC's or subnet's attributes, one call each; absent ones get EC2's default."""
 
     def put(scope: ResourceScope) -> None:
         for name in names.split():
@@ -35,7 +35,7 @@ def attributes(operation: str, identifier: str, names: str) -> Setting:
 
 
 def modify_endpoint(scope: ResourceScope) -> None:
-    """The lists are changed by what comes and what goes; a policy that is taken away leaves full access."""
+    """Send what to add to and remove from the endpoint's lists; without a policy, it allows full access."""
     parameters: dict[str, Any] = {"VpcEndpointId": scope.id}
     for add, remove, name in (
         ("AddRouteTableIds", "RemoveRouteTableIds", "RouteTableIds"),
@@ -73,7 +73,7 @@ def find_block(scope: ResourceScope) -> Any:
 
 
 def _in_vpc(scope: ResourceScope, operation: str, listed: str, identifier: str) -> str | None:
-    """The id of the default thing that EC2 makes with every VPC."""
+    """Return the id of a default resource that EC2 makes with every VPC."""
     found = scope.send(operation, Filters=[{"Name": "vpc-id", "Values": [scope.id]}])[listed]
     defaults = (item for item in found if item.get("IsDefault", item.get("GroupName") == "default"))
     return next((str(item[identifier]) for item in defaults), None)
@@ -90,7 +90,7 @@ IPV6_ASSOCIATION = "Ipv6CidrBlockAssociation.AssociationId"
 
 
 def flow_log_id(scope: ResourceScope) -> str:
-    """EC2 answers with success, and says beside it for which resources there is no flow log."""
+    """Return the flow log's id; EC2 answers with success even if it made none for a resource."""
     for refused in scope.response.get("Unsuccessful") or ():
         raise ApiError(refused["Error"]["Code"], refused["Error"]["Message"])
     return str(scope.response["FlowLogIds"][0])
@@ -162,7 +162,7 @@ PROVIDERS: Mapping[str, Provider] = {
         service="ec2",
         create_call=shaped(
             "create_vpc_endpoint",
-            VpcEndpointType=prop("VpcEndpointType", "Gateway"),  # moto trips over one without it
+            VpcEndpointType=prop("VpcEndpointType", "Gateway"),  # moto fails without it
             TagSpecifications=tag_specifications("vpc-endpoint"),
         ),
         identity=response("VpcEndpoint.VpcEndpointId"),

@@ -1,4 +1,4 @@
-"""EC2's placement groups, which moto lacks. They are kept; no instance is placed anywhere."""
+"""EC2's placement groups, which moto lacks. They are only kept: they place no instance."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slipway.yard.services.recorded import given_tags
 Parameters = Mapping[str, Any]
 Group = dict[str, Any]
 
-_groups: dict[tuple[str, str], Group] = {}  # (region, name)
+_groups: dict[tuple[str, str], Group] = {}  # (region, name) -> group
 _lock = threading.Lock()
 
-# EC2's filters of this call -> the member they look at.
+# EC2's filter -> the member that it compares.
 _FILTERS = {
     "group-name": "GroupName",
     "group-arn": "GroupArn",

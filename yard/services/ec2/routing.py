@@ -1,4 +1,4 @@
-"""EC2's ways in and out: route tables, gateways, elastic addresses."""
+"""Resource types of EC2's routing: route tables, gateways, elastic IP addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slipway.yard.cloudformation.resources.scope import (
     text,
 )
 
-# A route's target: any one of these properties.
+# The properties of a route's target; a route has one of them.
 ROUTE_TARGETS = (
     "CarrierGatewayId EgressOnlyInternetGatewayId GatewayId InstanceId LocalGatewayId NatGatewayId "
     "NetworkInterfaceId TransitGatewayId VpcEndpointId VpcPeeringConnectionId"
@@ -43,7 +43,7 @@ def destination(scope: ResourceScope) -> str:
 
 
 def unless_recorded(name: str, kind: str) -> Expression:
-    """Leave out a target that a stack recorded and EC2 does not know: the route then leads nowhere."""
+    """Return an expression that leaves out a recorded target, which EC2 does not know."""
 
     def target(scope: ResourceScope) -> Any:
         given = scope.properties.get(name)
@@ -58,14 +58,14 @@ def delete_route(scope: ResourceScope) -> None:
 
 
 def move_gateway(scope: ResourceScope) -> None:
-    """An attachment that changes gateway keeps its VPC."""
+    """Attach another gateway to the same VPC."""
     vpc = scope.properties["VpcId"]
     scope.send("detach_internet_gateway", InternetGatewayId=scope.before["InternetGatewayId"], VpcId=vpc)
     scope.send("attach_internet_gateway", InternetGatewayId=scope.properties["InternetGatewayId"], VpcId=vpc)
 
 
 def delete_nat_gateway(scope: ResourceScope) -> None:
-    """moto leaves the gateway's interface behind, on which its subnet then hangs."""
+    """Delete the gateway and its interface, which moto would keep, so the subnet could not be deleted."""
     (gateway,) = scope.send("describe_nat_gateways", NatGatewayIds=[scope.id])["NatGateways"] or [None]
     if gateway is None or gateway["State"] == "deleted":
         return

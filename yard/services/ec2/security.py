@@ -1,4 +1,4 @@
-"""Security groups and their rules; a rule that changes leaves the group and its id in place."""
+"""Resource types of security groups and their rules; a changed rule does not replace the group."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slipway.yard.errors import ApiError
 
 Rule = Mapping[str, Any]
 
-# EC2 gives every new group of a VPC this rule; a template that names its own egress loses it.
+# EC2 gives every new group in a VPC this rule; a template's own egress rules replace it.
 ALLOW_ALL = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 ALREADY = ("InvalidPermission.Duplicate", "InvalidPermission.NotFound")
 
-# Marks a rule that is a resource of its own; a group's drift leaves it out.
+# Tags a rule that is a resource of its own, so that the group's drift ignores it.
 OWNER = "aws:cloudformation:logical-id"
 
-# Where a rule's other side stands: in the template, and in EC2's IpPermissions.
+# The peer of a rule: property in the template -> place in EC2's IpPermissions.
 PEERS = {
     "CidrIp": ("IpRanges", "CidrIp"),
     "CidrIpv6": ("Ipv6Ranges", "CidrIpv6"),
@@ -39,7 +39,7 @@ PEERS = {
     "DestinationPrefixListId": ("PrefixListIds", "PrefixListId"),
 }
 
-# A rule of a template, in the words of ModifySecurityGroupRules.
+# Property of a rule in the template -> member of ModifySecurityGroupRules.
 RULE_WORDS = {
     "IpProtocol": "IpProtocol",
     "FromPort": "FromPort",
@@ -54,7 +54,7 @@ RULE_WORDS = {
 
 
 def permission(rule: Rule) -> dict[str, Any]:
-    """A rule of a template as EC2's request wants it."""
+    """Return a template's rule in the form of EC2's request."""
     wanted: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])}
     if wanted["IpProtocol"] != "-1":
         wanted |= {name: int(rule[name]) for name in ("FromPort", "ToPort") if name in rule}
@@ -73,7 +73,7 @@ def permission(rule: Rule) -> dict[str, Any]:
 
 
 def rules(direction: str) -> Action:
-    """Replace what the template said before by what it says now, and touch no other rule of the group."""
+    """Return the action that replaces the template's previous rules by the new ones, and keeps all others."""
     name = f"SecurityGroup{direction.capitalize()}"
 
     def put(scope: ResourceScope) -> None:
@@ -94,21 +94,23 @@ def rules(direction: str) -> Action:
 
 
 def read_rules(direction: str) -> Expression:
-    """The group's rules in the words of the template, without those that other resources gave it."""
+    """Return the expression for the group's rules in template form, without those of other resources."""
     name = f"SecurityGroup{direction.capitalize()}"
 
     def read(scope: ResourceScope) -> list[dict[str, Any]]:
         filters = [{"Name": "group-id", "Values": [scope.id]}]
         found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
-        own = [rule for rule in found if rule["IsEgress"] == (direction == "egress") and not _tagged(rule)]
+        of_group = [
+            rule for rule in found if rule["IsEgress"] == (direction == "egress") and not _tagged(rule)
+        ]
         given = scope.properties[name]
-        return list(like(given, [_described(as_template(rule, direction), given) for rule in own]))
+        return list(like(given, [_described(as_template(rule, direction), given) for rule in of_group]))
 
     return read
 
 
 def as_template(rule: Rule, direction: str) -> dict[str, Any]:
-    """One of EC2's rules as a template writes it."""
+    """Return one of EC2's rules in template form."""
     side = "Source" if direction == "ingress" else "Destination"
     words = {
         "IpProtocol": rule["IpProtocol"],
@@ -124,7 +126,7 @@ def as_template(rule: Rule, direction: str) -> dict[str, Any]:
 
 
 def delete_group(scope: ResourceScope) -> None:
-    """moto lets a group go that an interface still wears; EC2 does not."""
+    """Delete the group; refuse one that an interface still uses, as EC2 does and moto does not."""
     filters = [{"Name": "group-id", "Values": [scope.id]}]
     used = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
     if used:
@@ -147,9 +149,11 @@ def add_rule(direction: str) -> Action:
         try:
             return scope.send(operation, GroupId=group, IpPermissions=wanted, TagSpecifications=marked)
         except ApiError as error:
-            if error.code != "InvalidPermission.Duplicate" or not (own := _default_rule(scope, direction)):
+            if error.code != "InvalidPermission.Duplicate" or not (
+                adopted := _default_rule(scope, direction)
+            ):
                 raise
-            return own
+            return adopted
 
     return create
 
@@ -163,7 +167,7 @@ def drop_rule(direction: str) -> Action:
 
 
 def describe_again(scope: ResourceScope) -> None:
-    """The rule stays as it is, with another description."""
+    """Change only the description of the rule."""
     given = scope.properties
     rule = {word: given[name] for name, word in RULE_WORDS.items() if name in given}
     # A rule for every protocol has no ports; EC2 writes -1 for both.
@@ -228,20 +232,20 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def _default_rule(scope: ResourceScope, direction: str) -> dict[str, Any] | None:
-    """The rule that EC2 gave the group, where the template's says the same: the resource takes it over.
+    """Return EC2's default rule of the group if the template's rule is the same: the resource adopts it.
 
-    AWS's own PCS templates do this; that CloudFormation accepts it was not tried on AWS.
+    AWS's own PCS templates have such rules; that CloudFormation accepts them was not tried on AWS.
     """
     said = {name: str(scope.properties.get(name)) for name in ALLOW_ALL}
     if direction != "egress" or said != ALLOW_ALL:
         return None
     filters = [{"Name": "group-id", "Values": [scope.properties["GroupId"]]}]
     found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
-    own = [rule for rule in found if rule["IsEgress"] and not _tagged(rule) and _allows_all(rule)]
-    if own:
+    default_rules = [rule for rule in found if rule["IsEgress"] and not _tagged(rule) and _allows_all(rule)]
+    if default_rules:
         mark = [{"Key": OWNER, "Value": scope.context.logical_id}]
-        scope.send("create_tags", Resources=[own[0]["SecurityGroupRuleId"]], Tags=mark)
-    return {"SecurityGroupRules": own} if own else None
+        scope.send("create_tags", Resources=[default_rules[0]["SecurityGroupRuleId"]], Tags=mark)
+    return {"SecurityGroupRules": default_rules} if default_rules else None
 
 
 def _allows_all(rule: Rule) -> bool:
@@ -249,7 +253,7 @@ def _allows_all(rule: Rule) -> bool:
 
 
 def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:
-    """A rule that is there already, or gone already, is as the template wants it."""
+    """Add or remove the rule; it is no error if that is already done."""
     try:
         scope.send(operation, GroupId=scope.id, IpPermissions=[permission(rule)])
     except ApiError as error:
@@ -258,7 +262,7 @@ def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:
 
 
 def _described(rule: dict[str, Any], given: Sequence[Rule]) -> dict[str, Any]:
-    """moto shows no description of a rule for a group or a prefix list; the template's stands for it."""
+    """Return the rule with the template's description if moto drops it, as for groups and prefix lists."""
     if "Description" in rule or not _named_peer(rule):
         return rule
     twins = (other for other in given if _named_peer(other) == _named_peer(rule))

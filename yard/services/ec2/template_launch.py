@@ -1,6 +1,6 @@
-"""Launches what a launch template says, for the services that do so in EC2's stead: Auto Scaling and AWS PCS.
+"""Launches instances from a launch template, for Auto Scaling and AWS PCS; Spot interruptions are here, too.
 
-moto leaves out most of it. To carry out a further part of a launch template: a line of _arguments.
+moto ignores most of a launch template. To support another part of it: a line of _arguments.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from slipway.yard.services.events import bus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateLaunch:
-    """A version of a launch template, and what the service that launches says besides or instead."""
+    """A version of a launch template, and the values that the launching service adds or replaces."""
 
-    version: Any  # moto's
+    version: Any  # moto's object
     image: str
     instance_type: str
     count: int
-    subnet: str  # "" where there is no VPC
+    subnet: str  # "": no VPC
     zone: str
-    user_data: Any  # moto's text in base64, or None
+    user_data: Any  # in base64, or None
     tags: Mapping[str, str]
-    market: str = ""  # "": on demand
+    market: str = ""  # "": On-Demand
     profile: Mapping[str, str] = field(default_factory=dict)
     placement_group: str = ""  # "": the template's
-    security_groups: tuple[str, ...] = ()  # none: the template's
-    at_shutdown: str = ""  # what becomes of an instance that shuts itself down; "": what the template says
+    security_groups: tuple[str, ...] = ()  # empty: the template's
+    at_shutdown: str = ""  # InstanceInitiatedShutdownBehavior; "": the template's
 
 
 def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
-    """Return moto's new instances; raises moto's error where EC2 would refuse them."""
+    """Launch, and return moto's new instances; raise moto's error if EC2 would refuse."""
     backend = moto_backend("ec2", region)
     reservation = backend.run_instances(
         wanted.image,
@@ -69,19 +69,19 @@ def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
 
 
 def _arguments(wanted: TemplateLaunch, region: str) -> dict[str, Any]:
-    """Keep only the first interface: nobody here could reach the others of an EFA type."""
+    """Return moto's arguments, with only the first interface: the yard does not connect EFA's others."""
     version, data = wanted.version, wanted.version.data
     listed = data.get("NetworkInterfaces") or []
     first: Mapping[str, Any] = next((each for each in listed if int(each.get("DeviceIndex", 0)) == 0), {})
     interface = {"DeviceIndex": 0, "DeleteOnTermination": True}
-    own = list(wanted.security_groups)
+    groups = list(wanted.security_groups)
     return {
         "instance_type": wanted.instance_type,
         "is_instance_type_default": False,
         "placement": wanted.zone,
         "region_name": region,
         "subnet_id": wanted.subnet or None,
-        "security_group_ids": own or first.get("Groups") or data.get("SecurityGroupIds") or [],
+        "security_group_ids": groups or first.get("Groups") or data.get("SecurityGroupIds") or [],
         "nics": [interface] if wanted.subnet else [],
         "launch_template": {"LaunchTemplateId": version.template.id, "Version": str(version.number)},
         "key_name": data.get("KeyName"),
@@ -99,9 +99,9 @@ def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:
     )
 
 
-# Spot interruptions: EC2 gives notice, and takes the instance back two minutes later (EC2 user guide). The
-# notice is in the instance's metadata and goes to EventBridge. `slipway yard interrupt` sends one by hand,
-# and the fault `spot-interruptions` to every Spot instance some time after its launch.
+# Spot interruptions: EC2 gives notice, and reclaims the instance two minutes later (EC2 user guide). The
+# notice is in the instance's metadata and goes to EventBridge. `slipway yard interrupt` triggers one;
+# the fault `spot-interruptions` does so for every Spot instance some time after its launch.
 log = logging.getLogger("yard.hosts")
 
 SPOT = "spot"
@@ -110,13 +110,13 @@ DETAIL_TYPE = "EC2 Spot Instance Interruption Warning"
 
 
 def launched(instance: Any, region: str) -> None:
-    """Set the end of a Spot instance that was just launched, where the fault is on."""
+    """Schedule the interruption of a new Spot instance, if the fault is on."""
     if instance.lifecycle == SPOT and (after_s := conditions.seconds("spot-interruptions", "instance")):
         _later(after_s, lambda: _interrupt_if_there(instance, region))
 
 
 def interrupt(instance: Any, region: str) -> datetime:
-    """Give notice, and return when the instance ends. ValueError for one that is not bought as Spot."""
+    """Give notice, and return when the instance ends; raise ValueError if it is not a Spot instance."""
     if instance.lifecycle != SPOT:
         raise ValueError(
             f"{instance.id} is {instance.lifecycle or 'on-demand'}; EC2 interrupts Spot instances only, "

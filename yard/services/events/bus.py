@@ -1,6 +1,6 @@
-"""EventBridge's default bus: events of AWS's services, and which targets of rules they reach.
+"""EventBridge's default bus: puts events of AWS's services, and delivers events to the targets of rules.
 
-moto delivers to logs, queues and buses, and stops at every other target. A target is a row of _TARGETS here.
+moto delivers to logs, queues and buses, but to no other target. To add a target: a row of TARGETS.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ServiceEvent:
 
 
 def emit(event: ServiceEvent) -> None:
-    """Put an event of a service of AWS. What becomes of it is nothing to the service: nothing is raised."""
+    """Put an event of an AWS service. A failure is only logged: it must not affect the service."""
     try:
         _deliver_ourselves()
         sent = {
@@ -62,12 +62,14 @@ def emit(event: ServiceEvent) -> None:
 
 
 def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
-    """Answer PutEvents: nobody but AWS may put events of AWS."""
+    """Answer PutEvents; refuse events in AWS's name."""
     _deliver_ourselves()
     entries = parameters["Entries"]
-    own = [entry for entry in entries if not str(entry.get("Source", "")).startswith("aws.")]
-    results = iter(moto_backend("events", region).put_events([dict(entry) for entry in own]) if own else [])
-    answers = [next(results) if entry in own else _NOT_YOURS for entry in entries]
+    allowed = [entry for entry in entries if not str(entry.get("Source", "")).startswith("aws.")]
+    results = iter(
+        moto_backend("events", region).put_events([dict(entry) for entry in allowed]) if allowed else []
+    )
+    answers = [next(results) if entry in allowed else _NOT_YOURS for entry in entries]
     return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in answer for answer in answers)}
 
 
@@ -77,7 +79,7 @@ def _rules(region: str) -> Iterator[Any]:
 
 @lru_cache(maxsize=1)
 def _deliver_ourselves() -> None:
-    """Let every rule of moto's send by _send, which leaves to moto what that delivers."""
+    """Patch moto's rules to send with _send, which leaves to moto the targets that moto supports."""
     from moto.events.models import Rule
 
     by_moto = Rule.send_to_targets
@@ -89,14 +91,14 @@ def _deliver_ourselves() -> None:
             alone = copy.copy(rule)
             alone.targets = [target]
             given = copy.deepcopy(dict(event))
-            if isinstance(given.get("time"), str):  # moto wants seconds, and writes the text itself
+            if isinstance(given.get("time"), str):  # moto expects seconds, and writes the text itself
                 given["time"] = datetime.fromisoformat(given["time"]).timestamp()
             given.setdefault("ingestion-time", given.get("time"))
             try:
                 by_moto(alone, given, transform_input)
             except NotImplementedError:
                 return f"the yard delivers no events to {str(target['Arn']).split(':')[2]}"
-            except ServiceException as error:  # such as a queue that is gone, or that a stack only recorded
+            except ServiceException as error:  # for example, the queue was deleted or is only recorded
                 return str(error.message)
             return None
 
@@ -111,8 +113,8 @@ def _send(rule: Any, event: Mapping[str, Any], by_moto: Callable[[Mapping[str, A
     for name in ("MatchedEvents", "TriggeredRules"):
         evaluation.report(rule.region_name, _NAMESPACE, name, {"RuleName": rule.name}, 1)
     for target in list(rule.targets):
-        own = TARGETS.get(str(target["Arn"]).split(":")[2])
-        problem = own(rule, target, event) if own else by_moto(target)
+        deliver = TARGETS.get(str(target["Arn"]).split(":")[2])
+        problem = deliver(rule, target, event) if deliver else by_moto(target)
         name = "FailedInvocations" if problem else "Invocations"
         evaluation.report(rule.region_name, _NAMESPACE, name, {"RuleName": rule.name}, 1)
         if problem:
@@ -120,9 +122,8 @@ def _send(rule: Any, event: Mapping[str, Any], by_moto: Callable[[Mapping[str, A
             keep_dead_letter(rule, target, event, problem)
 
 
-# Targets of EventBridge rules that the yard delivers to; a further one is a row of TARGETS.
-# A target answers None, or why it was refused. What a policy refuses, EventBridge does not try again
-# (EventBridge user guide, "How EventBridge retries delivering events").
+# Targets to which the yard delivers. A target's function returns None, or why the event was refused.
+# EventBridge does not retry what a policy refuses (user guide, "How EventBridge retries delivering events").
 Target = Mapping[str, Any]
 Event = Mapping[str, Any]
 
@@ -130,13 +131,13 @@ _VARIABLE = re.compile(r"<([A-Za-z0-9_.-]+)>")
 
 
 def written(target: Target, event: Event) -> str:
-    """Return what the target gets: its constant, the event or a part of it, or the transformer's text."""
+    """Return the target's input: its constant, the event or a part of it, or the transformer's text."""
     if (constant := target.get("Input")) is not None:
         return str(constant)
     if path := target.get("InputPath"):
         return json.dumps(_at(path, event))
     if transformer := target.get("InputTransformer"):
-        # Fill in the variables: as text between quotes, as JSON elsewhere.
+        # Fill in the variables: as text within quotes, as JSON elsewhere.
         values = {name: _at(path, event) for name, path in (transformer.get("InputPathsMap") or {}).items()}
 
         def value(found: re.Match[str]) -> str:
@@ -179,7 +180,7 @@ def _to_topic(rule: Any, target: Target, event: Event) -> str | None:
 
 
 def _to_runbook(rule: Any, target: Target, event: Event) -> str | None:
-    """Start a runbook of Systems Manager, with the role of the target."""
+    """Start a runbook of Systems Manager with the target's role."""
     from botocore.exceptions import ClientError
 
     definition, _, version = target["Arn"].partition(":automation-definition/")[2].partition(":")

@@ -1,6 +1,6 @@
-"""FSx's file systems, which moto keeps and says too little of: state, mount name, root volume, limits.
+"""FSx's file systems: moto keeps them, but lacks state, mount name, root volume and limits.
 
-A file system is AVAILABLE at once, and nothing can be mounted from it.
+A file system is AVAILABLE at once, but has no server.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CONFIGURATIONS = {
     "OPENZFS": ("OpenZFSConfiguration", "open_zfs_configuration"),
     "WINDOWS": ("WindowsConfiguration", "windows_configuration"),
 }
-# GiB: the smallest, the largest. API reference, CreateFileSystem, StorageCapacity.
+# (smallest, largest) in GiB. API reference, CreateFileSystem, StorageCapacity.
 _RANGES = {"ONTAP": (1024, 1048576), "OPENZFS": (64, 524288), "WINDOWS": (32, 65536)}
-_HDD_STEPS_GIB = {12: 6000, 40: 1800}  # by throughput per TiB
+_HDD_STEPS_GIB = {12: 6000, 40: 1800}  # throughput in MB/s per TiB -> step of the capacity
 _made_at: dict[str, datetime] = {}
 
 
@@ -89,9 +89,9 @@ def _shown(file_system: Any, region: str) -> dict[str, Any]:
     }
     if file_system.file_system_type == "LUSTRE":
         given = shown.get("LustreConfiguration") or {}
-        # FSx's own are `fsx` on SCRATCH_1, else eight letters and digits.
-        own = identifier[-8:] if given.get("DeploymentType", "SCRATCH_1") != "SCRATCH_1" else "fsx"
-        shown["LustreConfiguration"] = {**given, "MountName": own}
+        # FSx's mount name is `fsx` for SCRATCH_1, else eight letters and digits.
+        mount_name = identifier[-8:] if given.get("DeploymentType", "SCRATCH_1") != "SCRATCH_1" else "fsx"
+        shown["LustreConfiguration"] = {**given, "MountName": mount_name}
     if file_system.file_system_type == "OPENZFS":
         given = shown.get("OpenZFSConfiguration") or {}
         volume = f"fsvol-{identifier.removeprefix('fs-'):0>17}"

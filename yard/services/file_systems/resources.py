@@ -1,4 +1,4 @@
-"""File systems: EFS and FSx for Lustre."""
+"""Resource types of file systems: EFS and FSx."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slipway.yard.cloudformation.resources.scope import (
 
 
 def open_zfs(scope: ResourceScope) -> dict[str, object] | None:
-    """Return the configuration without its Options, which speak of the deletion."""
+    """Return the configuration without its Options, which are only about the deletion."""
     given = scope.properties.get("OpenZFSConfiguration")
     return given and {name: value for name, value in given.items() if name != "Options"}
 
@@ -70,7 +70,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 put=shaped("update_file_system", FileSystemId=ID),
             ),
             tags(of="FileSystemTags", ResourceId=ID),
-            # Kept in the template alone: no file system is replicated here, so none is protected from it.
+            # Only the template keeps these: the yard replicates no file system.
             setting("ReplicationConfiguration FileSystemProtection", put=lambda _scope: None),
         ),
         delete_call=call("delete_file_system", FileSystemId=ID),

@@ -1,6 +1,6 @@
-"""Lambda's Invoke: a function of Python runs as a process of this machine, with the rights of its role.
+"""Lambda's Invoke: a Python function runs as a process of this machine, with the rights of its role.
 
-It is no sandbox of AWS's: pretending.py says what is left out. Other runtimes are refused by name.
+This is less than AWS's sandbox: pretending.py says what is left out. Other runtimes are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slipway.yard.services.functions.plan import DeployedFunction
 
 log = logging.getLogger(__name__)
 
-# Seconds before an event that failed is handled again (developer guide, "Asynchronous invocation").
+# Seconds before a failed event is retried (developer guide, "Asynchronous invocation").
 RETRY_PAUSES_S = (60, 120)
 
 
@@ -68,7 +68,7 @@ def _answer_later(function: DeployedFunction, event: bytes) -> dict[str, Any]:
 
 
 def _handle(function: DeployedFunction, event: bytes) -> None:
-    """Handle the event as often as AWS would; every attempt has the same request id."""
+    """Handle the event, with AWS's retries; every attempt has the same request id."""
     request_id = str(uuid.uuid4())
     for pause_s in (*RETRY_PAUSES_S, None):
         try:

@@ -1,4 +1,4 @@
-"""Custom resources of the template's author: a Lambda function makes them and answers to an address.
+"""Custom resources that a Lambda function of the template makes; it sends its response to a URL.
 
 Sources: CloudFormation user guide, "Custom resource request types", "… response objects".
 """
@@ -30,14 +30,14 @@ from slipway.yard.services.functions.invocation import SERVICE
 from slipway.yard.services.functions.plan import DeployedFunction
 
 SERVICE_TIMEOUT_S = 3600
-LOOK_S = 0.05  # for an answer
+LOOK_S = 0.05  # between polls for a response
 LARGEST_RESPONSE_BYTES = 4096
 FUNCTION = "AWS::Lambda::Function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionBacked:
-    """Its physical id and its attributes are what the function answers."""
+    """Provides a resource that a function makes; its response has the physical id and the attributes."""
 
     type: str
     fidelity: Fidelity = Fidelity.BEHAVIOURAL
@@ -48,10 +48,10 @@ class FunctionBacked:
         except ApiError as failure:
             if failure.code not in (CUSTOM_RESOURCE_FAILED, CANCELLED):
                 raise
-            # What a failed creation named or left is deleted, in the rollback on AWS and here at once.
+            # Delete what the failed creation left behind. AWS does so in the rollback, the yard at once.
             named = failure.physical_id if isinstance(failure, _CustomResourceFailed) else ""
             physical_id = named or context.default_name
-            with suppress(ApiError):  # what fails now as well does not hide why the creation failed
+            with suppress(ApiError):  # the creation's error is the one to report
                 self._delete(context, properties, physical_id)
             raise
 
@@ -76,7 +76,7 @@ class FunctionBacked:
     def _answer(
         self, context: Context, properties: Properties, asked: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return what the function answers; raise ApiError where it failed, or did not answer in time."""
+        """Return the function's response; raise ApiError if it failed or did not respond in time."""
         token, request_id = str(properties.get("ServiceToken", "")), str(uuid.uuid4())
         if LAMBDA not in token:
             raise ApiError("ValidationError", no_function(context.logical_id, token))
@@ -149,7 +149,7 @@ def _resource(answer: Mapping[str, Any], before: Resource | None = None) -> Reso
 
 
 def _texts(value: Any) -> Any:
-    """The properties as functions get them: CloudFormation turns numbers and truth values into text."""
+    """Return the properties as functions get them: CloudFormation turns numbers and booleans into text."""
     if isinstance(value, Mapping):
         return {name: _texts(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -160,15 +160,15 @@ def _texts(value: Any) -> Any:
 
 
 def provider(kind: str) -> Provider:
-    """Return the provider of a type that a template's author has named."""
+    """Return the provider of a custom resource type that a template names."""
     return FunctionBacked(type=kind)
 
 
 PROVIDERS: Mapping[str, Provider] = {CUSTOM_RESOURCE: provider(CUSTOM_RESOURCE)}
 
 
-# The addresses at which custom resources answer: each is secret, and good for one answer.
-# On AWS it is a pre-signed address of S3; here it is one of the yard's own, and its secret is the signature.
+# The URLs for responses of custom resources: each is secret, and valid for one response. On AWS it is a
+# pre-signed URL of S3; here it is a URL of the yard whose path has the secret.
 PATH = "/custom-resource-responses/"
 _SECRET_BYTES = 32
 
@@ -176,7 +176,7 @@ _expected: dict[str, ExpectedResponse] = {}
 
 
 class NoResponse(Exception):
-    """Nobody answered in time."""
+    """Raised if no response came in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,7 @@ class ExpectedResponse:
     arrived: queue.Queue[bytes] = field(default_factory=lambda: queue.Queue(maxsize=1))
 
     def wait(self, seconds: float, context: Context, asked: str) -> Mapping[str, Any]:
-        """Return the answer; raise NoResponse after this time, and ValueError where it is no object."""
+        """Return the response; raise NoResponse after this time, ValueError if it is not a JSON object."""
         deadline = time.monotonic() + seconds
         while self.arrived.empty():
             if time.monotonic() > deadline:
@@ -199,7 +199,7 @@ class ExpectedResponse:
 
 @contextmanager
 def expected() -> Iterator[ExpectedResponse]:
-    """Open an address, and close it at the end of the block."""
+    """Open a URL for a response, and close it at the end of the block."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     one = ExpectedResponse(url=f"{os.environ[ENDPOINT_VARIABLE]}{CONTROL_PATH}{PATH}{secret}")
     _expected[secret] = one
@@ -210,27 +210,28 @@ def expected() -> Iterator[ExpectedResponse]:
 
 
 def receive(path: str, body: bytes) -> bool:
-    """Hand on an answer; return False where none is awaited at this path."""
+    """Accept a response; return False if none is awaited at this path."""
     one = _expected.pop(path.removeprefix(PATH), None)
     if one is not None:
         one.arrived.put(body)
     return one is not None
 
 
-# The CDK's Provider: a function of Node.js that calls the author's. The yard calls them with its rights.
-# Source: the reference of aws-cdk-lib.custom_resources, "Provider Framework".
+# The CDK's Provider framework is a Node.js function that calls the author's functions. Here the yard calls
+# them, with the framework function's rights. Source: the reference of aws-cdk-lib.custom_resources, "Provider
+# Framework".
 ON_EVENT, IS_COMPLETE = "USER_ON_EVENT_FUNCTION_ARN", "USER_IS_COMPLETE_FUNCTION_ARN"
-# The CDK's defaults; what an app sets instead stands in the state machine, which the yard does not run.
+# The CDK's defaults. An app's own values would be in the state machine, which the yard does not read.
 QUERY_INTERVAL_S, TOTAL_TIMEOUT_S = 5, 30 * 60
 
 
 def _is_framework(variables: object) -> bool:
-    """Return True for the environment of such a function."""
+    """Return True if these are the variables of a framework function."""
     return isinstance(variables, Mapping) and ON_EVENT in variables
 
 
 def _framework(token: str, region: str) -> DeployedFunction | None:
-    """Return the framework's function behind a service token; None where the token is of another one."""
+    """Return the framework's function behind a service token; None if the token names another function."""
     function = plan.find(token, None, region)
     return function if _is_framework(function.variables) else None
 
@@ -238,7 +239,7 @@ def _framework(token: str, region: str) -> DeployedFunction | None:
 def _from_framework(
     context: Context, framework: DeployedFunction, event: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Ask the author's functions, and return what the framework would answer."""
+    """Call the author's functions, and return the framework's response."""
     session = roles.assume(framework.role, SERVICE, framework.name)
     client = keys.client(session, "lambda", framework.region)
     said = _asked(client, framework.variables[ON_EVENT], event)
@@ -274,11 +275,11 @@ def _asked(client: Any, function: str, event: Mapping[str, Any]) -> dict[str, An
     return said or {}
 
 
-# Those whose function the yard cannot run are refused before anything of their stack is made.
+# Custom resources whose function the yard cannot run are refused before anything of their stack is made.
 
 
 def refuse_functions(blueprint: Blueprint) -> None:
-    """Raise ApiError that names each of them; what is not known yet is refused when it is made."""
+    """Raise ApiError that names each of them; a function that is not known yet is checked later."""
     if found := list(_refusals(blueprint.resources)):
         raise ApiError("ValidationError", "Template format error: " + "\n".join(found))
 
@@ -309,7 +310,7 @@ def _why_not(function: Planned | None) -> str:
 
 
 def _function(token: Any, resources: Mapping[str, Planned]) -> Planned | None:
-    """Return the function of this template that the token is the ARN of."""
+    """Return the function of this template whose ARN the token is."""
     if not isinstance(token, Pending) or "Fn::GetAtt" not in json.loads(token.expression):
         return None
     (reference,) = token.references

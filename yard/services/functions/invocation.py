@@ -1,4 +1,4 @@
-"""The run of one invocation: a process of its own with the rights of the function's role, and its log."""
+"""Runs one invocation of a function in its own process, with the rights of its role, and writes its log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.functions import plan
-from slipway.yard.services.functions.plan import DeployedFunction, FunctionCall
+from slipway.yard.services.functions.plan import DeployedFunction, FunctionInvocation
 
 SERVICE = "lambda.amazonaws.com"
-AT_ONCE = 10  # "Concurrent executions" of a new account; here more wait for their turn
-LONGEST_START_S = 60.0  # real seconds for the process and the module's own code, beside the timeout
+AT_ONCE = 10  # AWS's quota "Concurrent executions" of a new account; further invocations wait here
+LONGEST_START_S = 60.0  # real seconds, on top of the timeout, to start the process and import the module
 TAIL_BYTES = 4096
 _WRITES = ("CreateLogStream", "PutLogEvents")
+_NODE = 0  # AttemptProcesses runs the nodes of a job; an invocation is its only node
 
 _turns = threading.BoundedSemaphore(AT_ONCE)
 _running: set[AttemptProcesses] = set()
@@ -38,19 +39,19 @@ _running: set[AttemptProcesses] = set()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationResult:
     payload: bytes
-    error: str  # "Unhandled", or "" where the handler returned
+    error: str  # "Unhandled", or "" if the handler returned
     tail: str  # the end of the log, in base64
 
 
-def prepare(function: DeployedFunction, event: bytes, request_id: str) -> FunctionCall:
-    """Return the invocation; raise ApiError where Lambda cannot assume the function's role."""
+def prepare(function: DeployedFunction, event: bytes, request_id: str) -> FunctionInvocation:
+    """Return the invocation; raise ApiError if Lambda cannot assume the function's role."""
     try:
         session = roles.assume(function.role, SERVICE, function.name)
     except ApiError as error:
         message = "The role defined for the function cannot be assumed by Lambda."
         raise ApiError("AccessDeniedException", message, status=403) from error
     stream = f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{uuid.uuid4().hex}"
-    return FunctionCall(
+    return FunctionInvocation(
         function=function,
         event=event,
         request_id=request_id,
@@ -59,8 +60,8 @@ def prepare(function: DeployedFunction, event: bytes, request_id: str) -> Functi
     )
 
 
-def run(invocation: FunctionCall) -> InvocationResult:
-    """Handle the event, and return once its process is gone."""
+def run(invocation: FunctionInvocation) -> InvocationResult:
+    """Handle the event, and return once its process has ended."""
     with _turns:
         folder = Path(tempfile.mkdtemp(prefix="function-"))
         try:
@@ -70,24 +71,25 @@ def run(invocation: FunctionCall) -> InvocationResult:
 
 
 def reset() -> None:
-    """End what runs."""
+    """End all running invocations."""
     for processes in list(_running):
-        processes.kill(0)
+        processes.kill(_NODE)
 
 
 class _Run:
-    def __init__(self, invocation: FunctionCall, folder: Path) -> None:
+    def __init__(self, invocation: FunctionInvocation, folder: Path) -> None:
         self.invocation, self.folder = invocation, folder
         self.code: int | None = None
         self.log = _FunctionLog(invocation)
 
     def result(self) -> InvocationResult:
-        number = self.invocation.request_id
-        self.log.say(f"START RequestId: {number} Version: {self.invocation.function.version}")
+        request_id = self.invocation.request_id
+        self.log.say(f"START RequestId: {request_id} Version: {self.invocation.function.version}")
         processes = AttemptProcesses(plan.write(self.invocation, best_tier(), self.folder), 1)
         _running.add(processes)
         limit_s = self.invocation.function.timeout_s + LONGEST_START_S
-        processes.later(limit_s, processes.signal, [0], signal.SIGKILL)
+        # The handler ends itself at its timeout (inside/handler.py); this is for one that does not.
+        processes.later(limit_s, processes.signal, [_NODE], signal.SIGKILL)
         try:
             for event in processes.events():
                 self._see(event, processes)
@@ -95,7 +97,7 @@ class _Run:
             _running.discard(processes)
             processes.close()
         said = plan.result(self.folder) or self._ended_early()
-        self.log.say(f"END RequestId: {number}")
+        self.log.say(f"END RequestId: {request_id}")
         tail = base64.b64encode(self.log.tail).decode()
         return InvocationResult(payload=said["payload"].encode(), error=said["error"], tail=tail)
 
@@ -121,9 +123,9 @@ class _Run:
 
 
 class _FunctionLog:
-    """The invocation's stream; it stays empty where the function's role may not write it."""
+    """The invocation's log stream; it stays empty if the function's role may not write it."""
 
-    def __init__(self, invocation: FunctionCall) -> None:
+    def __init__(self, invocation: FunctionInvocation) -> None:
         self.group, self.stream = invocation.function.log_group, invocation.stream
         self.region, self.tail = invocation.function.region, b""
         self.is_open = not roles.refused(invocation.session, self.region, self._needs())
@@ -131,7 +133,7 @@ class _FunctionLog:
             log_stream.make(self.group, self.stream, self.region)
 
     def _needs(self) -> Iterator[ActionNeed]:
-        """Yield what the role must be allowed: a group that is there already is not made again."""
+        """Yield what the role must allow; making the log group only if there is none."""
         group = f"log-group:{self.group}:log-stream:"
         if self.group not in moto_backend("logs", self.region).groups:
             yield ActionNeed(action="logs:CreateLogGroup", resource=arn("logs", self.region, group))
@@ -142,7 +144,7 @@ class _FunctionLog:
         self._put([line.encode()])
 
     def follow(self, descriptor: int) -> None:
-        """Take what the function prints, until nobody can print any more."""
+        """Log the function's output until every writer has closed it."""
         with os.fdopen(descriptor, "rb") as output:
             for line in output:
                 self._put([line.rstrip(b"\n")])

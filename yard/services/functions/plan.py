@@ -1,4 +1,4 @@
-"""One invocation as the process that will run: decided here, carried out as a job of one node is."""
+"""Decides which process and files an invocation has; the plan runs like that of a job with one node."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ HANDLER = Path(str(files("slipway"))) / "yard/services/functions/inside/handler.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionCall:
-    """One event on its way to a function."""
+class FunctionInvocation:
+    """One event for a function, and the session with which the function runs."""
 
     function: DeployedFunction
     event: bytes
     request_id: str
-    stream: str  # of the function's log group
+    stream: str  # in the function's log group
     session: RoleSession
 
 
@@ -43,8 +43,8 @@ def endpoint() -> str:
     return os.environ[ENDPOINT_VARIABLE]
 
 
-def write(invocation: FunctionCall, tier: Tier, folder: Path) -> Path:
-    """Write the file that the cluster of processes reads, and all that it names."""
+def write(invocation: FunctionInvocation, tier: Tier, folder: Path) -> Path:
+    """Write the plan that batch/isolation/cluster.py reads, and the files that it names; return it."""
     for name in ("tmp", "task", "runtime"):
         (folder / name).mkdir(parents=True)
     (folder / "tmp").chmod(0o1777)
@@ -74,7 +74,7 @@ def write(invocation: FunctionCall, tier: Tier, folder: Path) -> Path:
 
 
 def result(folder: Path) -> Mapping[str, str] | None:
-    """Read what the handler came to; None where its process ended without a word."""
+    """Return the handler's result; None if its process ended without one."""
     try:
         said: Mapping[str, str] = json.loads((folder / "runtime" / "result.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def _written(folder: Path, tier: Tier, node: Mapping[str, Any]) -> Path:
     return file
 
 
-def _request(invocation: FunctionCall, task: str) -> dict[str, Any]:
+def _request(invocation: FunctionInvocation, task: str) -> dict[str, Any]:
     function = invocation.function
     return {
         "handler": function.handler,
@@ -115,8 +115,8 @@ def _request(invocation: FunctionCall, task: str) -> dict[str, Any]:
     }
 
 
-def _environment(invocation: FunctionCall, task: str) -> dict[str, str]:
-    """Return Lambda's variables ("Defined runtime environment variables"); reserved ones win."""
+def _environment(invocation: FunctionInvocation, task: str) -> dict[str, str]:
+    """Return Lambda's variables ("Defined runtime environment variables"); reserved ones take precedence."""
     function, key = invocation.function, keys.issue(session=invocation.session)
     return {
         "PATH": os.pathsep.join([str(Path(interpreter()).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
@@ -145,7 +145,7 @@ def _environment(invocation: FunctionCall, task: str) -> dict[str, str]:
     }
 
 
-# A function as it is deployed, read from moto, and why the yard could not run it.
+# A deployed function, read from moto, and reasons why the yard cannot run it.
 PYTHON = "python3."
 
 
@@ -163,7 +163,7 @@ class DeployedFunction:
     variables: Mapping[str, str]
     code: bytes  # a zip archive
     layers: tuple[str, ...]
-    subnet: str  # one of its VPC's; "" where it is in none
+    subnet: str  # one of its subnets; "" if it is in no VPC
 
     @property
     def log_group(self) -> str:
@@ -171,9 +171,9 @@ class DeployedFunction:
 
 
 def find(name_or_arn: str, qualifier: str | None, region: str) -> DeployedFunction:
-    """Return the function; raise ApiError where there is none."""
+    """Return the function; raise ApiError if there is none."""
     from moto.awslambda.exceptions import LambdaClientError
-    from moto.awslambda.utils import get_backend  # the yard's needs no Docker
+    from moto.awslambda.utils import get_backend  # the yard's backend needs no Docker
 
     try:
         found = get_backend(ACCOUNT, region).get_function(name_or_arn, qualifier)
@@ -199,7 +199,7 @@ def find(name_or_arn: str, qualifier: str | None, region: str) -> DeployedFuncti
 
 
 def refuse(function: DeployedFunction) -> None:
-    """Raise ApiError by name for a function that the yard cannot run."""
+    """Raise ApiError for a function that the yard cannot run."""
     if reason := refusal(function.runtime, bool(function.layers)):
         raise not_emulated("lambda", "Invoke", function.name, reason=reason)
     if not function.code:
@@ -207,7 +207,7 @@ def refuse(function: DeployedFunction) -> None:
 
 
 def refusal(runtime: str, has_layers: bool) -> str:
-    """Say why functions of this kind do not run here; "" where they do."""
+    """Return why functions of this kind do not run here; "" if they do."""
     if not runtime.startswith(PYTHON):
         return f"it runs functions of Python, and this one's runtime is {runtime or 'its own image'}"
     return "it mounts no layers" if has_layers else ""

@@ -1,4 +1,4 @@
-"""Lambda: functions, permissions and layers. api.py runs those of Python when they are invoked."""
+"""Resource types of Lambda: functions, permissions and layers. api.py runs Python functions when invoked."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ CONFIGURATION = (
     "DeadLetterConfig Description Environment EphemeralStorage FileSystemConfigs Handler ImageConfig "
     "KmsKeyArn Layers LoggingConfig MemorySize Role Runtime Timeout TracingConfig VpcConfig"
 )
-# Kept in the template alone: nothing runs that they could speed up or limit.
+# Only the template keeps these: they have no effect in the yard.
 UNSEEN = "CodeSigningConfigArn RecursiveLoop ReservedConcurrentExecutions RuntimeManagementConfig SnapStart"
 
 
-MODULE = "cfnresponse"  # Lambda brings it to inline code that imports it
+MODULE = "cfnresponse"  # Lambda adds it to inline code that imports it
 
 
 def code(scope: ResourceScope) -> dict[str, Any]:
-    """Return the code as Lambda wants it; a template may write the one file of a function inline."""
+    """Return the code for Lambda's API; a template may contain a function's single file inline."""
     given = dict(scope.properties["Code"])
     if "ZipFile" in given:
-        # Pack the one file of a function; beside one in Python lies the module cfnresponse.
+        # Zip the function's single file; a Python one gets the module cfnresponse, too.
         text = given["ZipFile"]
         runtime = str(scope.properties.get("Runtime", ""))
         is_python = not runtime.startswith("nodejs")

@@ -1,6 +1,7 @@
-"""The CDK's AwsCustomResource: calls of the SDK on create, update and delete, with its function's rights.
+"""The CDK's AwsCustomResource: SDK calls on create, update and delete, with its function's rights.
 
-Its function is of Node.js, which the yard does not run. To know a service by another name: a row of SERVICES.
+Its function needs Node.js, which the yard does not run, so the yard makes the calls. If the CDK's name of a
+service is not boto3's: a row of SERVICES.
 Source: https://github.com/aws/aws-cdk, custom-resource-handlers, aws-custom-resource-handler.
 """
 
@@ -17,7 +18,7 @@ from slipway.yard.permissions import keys, roles
 from slipway.yard.services.functions import plan
 from slipway.yard.services.functions.invocation import SERVICE
 
-MARK = "InstallLatestAwsSdk"  # which no other custom resource of the CDK has
+MARK = "InstallLatestAwsSdk"  # no other custom resource of the CDK has this property
 VERBS = ("Create", "Update", "Delete")
 SERVICES = {
     "applicationautoscaling": "application-autoscaling",
@@ -31,7 +32,7 @@ SERVICES = {
     "servicequotas": "service-quotas",
     "sfn": "stepfunctions",
 }
-# How the CDK writes what CloudFormation would turn into text, and the id that is not known yet.
+# The CDK's markers for booleans, which CloudFormation would turn into text, and for an id not known yet.
 _WRITTEN: Mapping[str, Any] = {"TRUE:BOOLEAN": True, "FALSE:BOOLEAN": False}
 _PHYSICAL_ID = "PHYSICAL:RESOURCEID:"
 _COMMAND = re.compile(r"Command$")
@@ -42,13 +43,13 @@ def is_one(properties: Properties) -> bool:
 
 
 def answer(context: Context, properties: Properties, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the call of this request, if there is one, and return what the function would answer."""
+    """Make the call of this request, if any, and return the function's response."""
     physical_id = str(asked.get("PhysicalResourceId", ""))
     given = properties.get(asked["RequestType"])
     if not given:
         return _said(physical_id or context.logical_id, {})
     call = json.loads(given) if isinstance(given, str) else given
-    # Each value by its path: `Buckets.0.Name`.
+    # Path -> value, as in `Buckets.0.Name`.
     answered = _sent(context, properties, call, physical_id)
     shown = {name: value for name, value in answered.items() if name != "ResponseMetadata"}
     found = dict(_paths(shown, ""))
@@ -86,7 +87,7 @@ def _sent(
 
 
 def _operation(client: Any, action: str) -> str:
-    """Return boto3's name of an action, which is written as of any SDK: listBuckets, ListBucketsCommand."""
+    """Return boto3's name of an action, in any SDK's form: listBuckets, ListBucketsCommand."""
     wanted = _COMMAND.sub("", action).lower()
     for name, operation in client.meta.method_to_api_mapping.items():
         if operation.lower() == wanted:

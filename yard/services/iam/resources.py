@@ -1,4 +1,4 @@
-"""IAM: roles, policies, instance profiles."""
+"""Resource types of IAM: roles, policies, instance profiles."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from slipway.yard.cloudformation.resources.scope import (
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 
-# IAM's policies: written into a role, a user or a group, and managed ones that are attached.
+# Policies: inline ones of a role, user or group, and attached managed ones.
 MAX_POLICY_VERSIONS = 5
-# Whom a policy can be put on: the property that lists them, and the parameter that names one.
+# The principals of a policy: property -> (principal in the API's operations, parameter that names one).
 PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
 
 
 def versioned(document: Any) -> Any:
-    """IAM takes a policy without a version; moto takes none but the newer of the two."""
+    """Return the policy with a version, which moto requires and IAM does not."""
     return {"Version": "2012-10-17", **document} if isinstance(document, dict) else document
 
 
 def as_iam_writes(scope: ResourceScope, arn: str) -> str:
-    """IAM finds a policy whatever the case: …EC2RoleForSSM, in many samples, is its …EC2RoleforSSM."""
+    """Return the policy's ARN in IAM's case: many samples write …EC2RoleForSSM for …EC2RoleforSSM."""
     try:
         return str(scope.send("get_policy", PolicyArn=arn)["Policy"]["Arn"])
     except ApiError as error:
@@ -70,9 +70,9 @@ def put_role_policy(scope: ResourceScope) -> None:
 
 
 def on_principals(put: str, remove: str, **parameters: Any) -> Action:
-    """Put a policy on those that are listed now, and take it off those that no longer are.
+    """Return the action that puts a policy on the listed principals, and removes it from former ones.
 
-    Users and groups of stacks are recorded, and hold none; others of the account do.
+    Users and groups of stacks are only recorded, and cannot have policies; others of the account can.
     """
 
     def apply(scope: ResourceScope) -> None:
@@ -97,7 +97,7 @@ def take_off(remove: str, **parameters: Any) -> Action:
 
 
 def put_policy(scope: ResourceScope) -> None:
-    """An inline policy; one that is renamed is removed under its old name first."""
+    """Put an inline policy; first remove a renamed one under its old name."""
     old, new = scope.before.get("PolicyName"), scope.properties["PolicyName"]
     if old and old != new:
         renamed = ResourceScope(
@@ -113,7 +113,7 @@ def put_policy(scope: ResourceScope) -> None:
 
 
 def new_policy_version(scope: ResourceScope) -> None:
-    """IAM keeps five versions of a managed policy; CloudFormation drops the oldest one."""
+    """Make a new version; CloudFormation deletes the oldest of the five that IAM keeps."""
     versions = scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]
     spare = [item["VersionId"] for item in versions if not item["IsDefaultVersion"]]
     if len(versions) == MAX_POLICY_VERSIONS:
@@ -136,7 +136,7 @@ def principals(put: Action) -> Setting:
 
 
 def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
-    """One principal that is gone already must not keep the policy on the others."""
+    """Remove the policy from one principal; it is no error if that no longer exists."""
     try:
         scope.send(operation, **parameters)
     except ApiError as error:
@@ -149,7 +149,7 @@ def trust(scope: ResourceScope) -> Any:
 
 
 def put_inline(scope: ResourceScope) -> None:
-    """A role's own policies: gone ones are deleted, the others written again."""
+    """Write a role's inline policies again, and delete those that are no longer listed."""
     policies = {item["PolicyName"]: item["PolicyDocument"] for item in scope.properties.get("Policies") or []}
     for item in scope.before.get("Policies") or []:
         if item["PolicyName"] not in policies:
@@ -170,23 +170,25 @@ def attach_managed(scope: ResourceScope) -> None:
 
 
 def delete_role(scope: ResourceScope) -> None:
-    """IAM refuses a role that still has policies. CloudFormation takes its own off; others' keep the role."""
+    """Delete the role after the template's own policies; IAM refuses it if others are left."""
     named = [item["PolicyName"] for item in scope.properties.get("Policies") or []]
     for name in set(named) & set(scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]):
         scope.send("delete_role_policy", RoleName=scope.id, PolicyName=name)
     attached = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
-    own = {as_iam_writes(scope, arn) for arn in scope.properties.get("ManagedPolicyArns") or []}
+    of_template = {as_iam_writes(scope, arn) for arn in scope.properties.get("ManagedPolicyArns") or []}
     for policy in attached:
-        if policy["PolicyArn"] in own:
+        if policy["PolicyArn"] in of_template:
             scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=policy["PolicyArn"])
     scope.send("delete_role", RoleName=scope.id)
 
 
 def read_inline(scope: ResourceScope) -> list[dict[str, Any]]:
     names = scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]
-    own = {item["PolicyName"] for item in scope.properties["Policies"]}
+    declared = {item["PolicyName"] for item in scope.properties["Policies"]}
     found = [
-        scope.send("get_role_policy", RoleName=scope.id, PolicyName=name) for name in names if name in own
+        scope.send("get_role_policy", RoleName=scope.id, PolicyName=name)
+        for name in names
+        if name in declared
     ]
     return list(like(scope.properties["Policies"], found))
 

@@ -1,4 +1,4 @@
-"""EC2 Image Builder: components, recipes, configurations and pipelines, through the yard's own service."""
+"""Resource types of Image Builder: components, recipes, configurations and pipelines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PIPELINE_PROPERTIES = (
 
 
 def latest(part: str) -> Expression:
-    """Refer to the newest version that fits, with x for each number that may rise."""
+    """Return an expression for the ARN of the newest version, with x for each number that may rise."""
     kept = {"Arn": 0, "Major": 1, "Minor": 2, "Patch": 3}[part]
 
     def arn(scope: ResourceScope) -> str:
@@ -53,7 +53,7 @@ def latest(part: str) -> Expression:
 
 
 def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiResource:
-    """A component or a recipe: only its tags can change; a new version is a new resource."""
+    """Return the provider of a component or recipe: only tags can change; a new version is a new resource."""
     parameter = f"{arn}Arn"
     which: dict[str, Any] = {parameter: ID}
     parts = {f"LatestVersion.{part}": latest(part) for part in ("Arn", "Major", "Minor", "Patch")}
@@ -71,7 +71,7 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
 
 
 def configuration(kind: str, properties: str) -> ApiResource:
-    """Describe a configuration, which its update call replaces as a whole."""
+    """Return the provider of a configuration, which its update call replaces as a whole."""
     parameter = f"{kind}Arn"
     which: dict[str, Any] = {parameter: ID}
     write = shaped(f"update_{snake(kind)}", **which)
@@ -89,7 +89,7 @@ def configuration(kind: str, properties: str) -> ApiResource:
     )
 
 
-# What a bake follows; its distribution is kept alone.
+# Kinds that a bake carries out in full; of a distribution configuration it refuses some parts.
 FIDELITIES = dict.fromkeys(
     ("component", "imageRecipe", "infrastructureConfiguration", "imagePipeline"), Fidelity.BEHAVIOURAL
 )

@@ -1,7 +1,7 @@
-"""Slurm's accounts of one cluster, where it keeps them: slurmdbd and its MariaDB, beside slurmctld.
+"""Slurm accounting of one cluster: slurmdbd and its MariaDB, on the controller's host beside slurmctld.
 
-Nobody but the controller's host reaches the database: it has no port, and its socket lies in the cluster's
-folder, which is the yard's alone. It begins empty, and slurmdbd makes its tables.
+Only the controller's host reaches the database: it has no port, and its socket is in the cluster's private
+folder. It starts empty; slurmdbd makes its tables.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 PORT = 6819  # slurmdbd.conf(5), DbdPort
-CONF = "slurmdbd.conf"  # beside slurm.conf, where slurmdbd looks for it
+CONF = "slurmdbd.conf"  # slurmdbd looks for it next to slurm.conf
 PROCESS = "slurmdbd.pid"
 _SOCKET = "sql"
-DATABASE = "state/accounts"  # outlives the host, as PCS's does
+DATABASE = "state/accounts"  # outlives the host, as in PCS
 _PURGED = ("Event", "Job", "Resv", "Step", "Suspend", "TXN", "Usage")
 _NEVER = -1
-# As small as it goes, and written down by each second.
+# As small as possible; flushed once a second.
 _MARIADB = (
     "mariadbd",
     "--no-defaults",
     "--skip-networking",
-    "--skip-grant-tables",  # its socket lies in a folder of one user
+    "--skip-grant-tables",  # only one user can reach its socket
     "--silent-startup",
     "--innodb-buffer-pool-size=16M",
     "--innodb-log-file-size=4M",
@@ -33,7 +33,7 @@ _MARIADB = (
 
 
 def purge_days(given: Mapping[str, Any]) -> int | None:
-    """Return after how many days a cluster's records go, -1 for never; None where it keeps none."""
+    """Return after how many days a cluster's records are purged, -1 for never; None: no accounting."""
     accounting = (given.get("slurmConfiguration") or {}).get("accounting") or {}
     if accounting.get("mode") != "STANDARD":
         return None
@@ -41,7 +41,7 @@ def purge_days(given: Mapping[str, Any]) -> int | None:
 
 
 def slurm_lines(address: str) -> dict[str, str]:
-    """Return the lines of slurm.conf."""
+    """Return the settings for slurm.conf."""
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": address,
@@ -69,7 +69,7 @@ def slurmdbd_conf(days: int, *, folder: str, user: str, port: int, auth: str) ->
 
 
 def write(folder: Path, text: str) -> bool:
-    """Write slurmdbd.conf, which slurmdbd reads if it is its user's alone; return True if it changed."""
+    """Write slurmdbd.conf, readable only by its user, as slurmdbd requires; return True if it changed."""
     path = folder / CONF
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
@@ -81,7 +81,7 @@ def write(folder: Path, text: str) -> bool:
 
 
 def units(folder: str, user: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what keeps the accounts; it waits until the cluster keeps some."""
+    """Yield the units for accounting, which wait until it is switched on."""
     socket, data = f"{folder}/{_SOCKET}", f"{folder}/{DATABASE}"
     places = (
         f"--datadir={data}",

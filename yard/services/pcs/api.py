@@ -1,6 +1,6 @@
-"""AWS PCS: clusters, compute node groups and queues. What they do is in clusters.py.
+"""The API of AWS PCS: clusters, compute node groups and queues. clusters.py runs the clusters.
 
-Another kind of resource is one entry of KINDS: the operations follow from its noun, as in PCS's own model.
+To add a kind of resource: an entry of KINDS. The operations follow from its noun, as in PCS's own model.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
 
 def _record(kind: PcsKind, cluster: StoredRecord | None, parameters: Parameters, region: str) -> StoredRecord:
     identifier = new_id("pcs_")
-    own = f"arn:aws:pcs:{region}:{ACCOUNT}:cluster/{identifier}"
+    cluster_arn = f"arn:aws:pcs:{region}:{ACCOUNT}:cluster/{identifier}"
     return StoredRecord(
-        arn=f"{cluster.arn}/{kind.path}/{identifier}" if cluster else own,
+        arn=f"{cluster.arn}/{kind.path}/{identifier}" if cluster else cluster_arn,
         kind=kind.noun,
         region=region,
         name=parameters[f"{kind.member}Name"],
@@ -112,7 +112,7 @@ def _delete(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
 
 
 def _register(parameters: Parameters, region: str) -> dict[str, Any]:
-    """Tell an instance which node it is. The yard's agent gives the instance's id as its bootstrap id."""
+    """Tell an instance which node it is. The yard's agent uses the instance's id as bootstrapId."""
     cluster = slurm_conf.find(CLUSTER, parameters["clusterIdentifier"], region)
     running = clusters.find(cluster)
     node = running.node_of(parameters["bootstrapId"])
@@ -154,7 +154,7 @@ def _by_token(kind: PcsKind, region: str, parameters: Parameters) -> StoredRecor
 
 def _view(record: StoredRecord) -> dict[str, Any]:
     view = record.view()
-    if record.kind == CLUSTER.noun:  # it also shows where Slurm keeps its key
+    if record.kind == CLUSTER.noun:  # it also shows the secret with Slurm's key
         secret = (
             f"arn:aws:secretsmanager:{record.region}:{ACCOUNT}:secret:pcs!slurm-secret-{record.facts['id']}"
         )

@@ -1,7 +1,7 @@
-"""What AWS PCS refuses when a cluster, a node group or a queue is asked for, beside what its model says.
+"""Refuses clusters, node groups and queues that AWS PCS refuses although its model allows them.
 
 Sources: API reference of the actions; user guide, "Endpoints and service quotas" and "IAM instance profiles".
-A further check of a kind is a function and its line in _CHECKS.
+To add a check of a kind: a function and its line in _CHECKS.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from slipway.yard.services.refusals import launches
 Parameters = Mapping[str, Any]
 
 VERSIONS = ("24.11", "25.05", "25.11", "26.05")
-# AWS PCS user guide, "Slurm versions in AWS PCS": after this day no new cluster is made with the version.
+# AWS PCS user guide, "Slurm versions in AWS PCS": the last day on which a cluster can be created with the
+# version.
 LAST_DAYS = {"25.05": date(2026, 11, 30)}
 LARGEST = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}  # nodes
-MOST_CLUSTERS = 5  # of a Region in a fresh account
-MOST_GROUPS = MOST_QUEUES = 10  # of a cluster; AWS raises neither
+MOST_CLUSTERS = 5  # per Region, in a new account
+MOST_GROUPS = MOST_QUEUES = 10  # per cluster; AWS raises neither
 ROLE_NAME, ROLE_PATH = "AWSPCS", "/aws-pcs/"
 # AWS PCS user guide, "Configuring custom GRES settings in AWS PCS".
 _GRES_ATTRIBUTES = frozenset(
@@ -46,13 +47,13 @@ _AUTO_DETECT_SINCE = "25.11"
 
 
 def check(kind: PcsKind, cluster: StoredRecord | None, given: Parameters, region: str) -> None:
-    """Raise ApiError for a request that PCS would refuse; `given` is all that the resource will be."""
-    for one in _CHECKS[kind.noun]:
-        one(cluster, given, region)
+    """Raise ApiError for a request that PCS would refuse; `given` has all of the resource's new values."""
+    for check_one in _CHECKS[kind.noun]:
+        check_one(cluster, given, region)
 
 
 def check_number(kind: PcsKind, cluster: StoredRecord | None, region: str) -> None:
-    """Refuse another one of a kind where the quota is used up."""
+    """Refuse another resource of a kind if its quota is used up."""
     most = {CLUSTER.noun: MOST_CLUSTERS, GROUP.noun: MOST_GROUPS, QUEUE.noun: MOST_QUEUES}[kind.noun]
     known = len(store.of_kind(kind.noun, region, cluster.arn if cluster else ""))
     if known >= most:
@@ -68,7 +69,7 @@ def _version(_cluster: StoredRecord | None, given: Parameters, _region: str) -> 
 
 
 def supported(day: date) -> list[str]:
-    """List the versions with which a new cluster is made on a day."""
+    """List the versions with which a cluster can be created on a day."""
     return [version for version in VERSIONS if day <= LAST_DAYS.get(version, date.max)]
 
 
@@ -93,7 +94,7 @@ def _cluster_settings(_cluster: StoredRecord | None, given: Parameters, _region:
 
 
 def check_accounts_stay(record: StoredRecord, wanted: Parameters) -> None:
-    """Refuse to end a cluster's accounts, as the user guide says of them."""
+    """Refuse to disable a cluster's accounting, as the user guide says."""
     if accounts.purge_days(record.given) is not None and accounts.purge_days(wanted) is None:
         raise _invalid(f"Accounting of the cluster {record.name} is enabled and can't be disabled.")
 
@@ -104,11 +105,11 @@ def _scaling(cluster: StoredRecord | None, given: Parameters, _region: str) -> N
     least, most = scaling["minInstanceCount"], scaling["maxInstanceCount"]
     if least > most:
         raise _invalid(f"minInstanceCount {least} is more than maxInstanceCount {most}.")
-    own = given.get("computeNodeGroupName") or given.get("name")
+    group_name = given.get("computeNodeGroupName") or given.get("name")
     others = sum(
         group.given["scalingConfiguration"]["maxInstanceCount"]
         for group in groups_of(cluster)
-        if group.name != own
+        if group.name != group_name
     )
     size = cluster.given["size"]
     if others + most > LARGEST[size]:
@@ -144,7 +145,7 @@ def _template(_cluster: StoredRecord | None, given: Parameters, region: str) -> 
 def _instance_types(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-    kinds = [each.get("instanceType", "") for each in given["instanceConfigs"]]
+    kinds = [config.get("instanceType", "") for config in given["instanceConfigs"]]
     if not kinds:
         raise _invalid("A compute node group needs an instance type.")
     for kind in kinds:
@@ -153,7 +154,7 @@ def _instance_types(_cluster: StoredRecord | None, given: Parameters, region: st
     if len({INSTANCE_TYPES[kind]["VCpuInfo"]["DefaultVCpus"] for kind in kinds}) > 1:
         raise _invalid(f"The instance types {', '.join(kinds)} have different numbers of vCPUs.")
     for kind in kinds:
-        # Ask EC2, which is not documented of PCS: its node would never start.
+        # Check the AMI, too. That PCS does so is not documented, but the node could never start.
         data = nodes.template_version(given["customLaunchTemplate"], region).data
         wanted = {**data, "InstanceType": kind, "ImageId": nodes.image(given, region)}
         try:
@@ -163,7 +164,7 @@ def _instance_types(_cluster: StoredRecord | None, given: Parameters, region: st
 
 
 def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
-    """Hold records of gres.conf and the setting Gres to each other ("Configuring custom GRES settings")."""
+    """Check that gresCustomSettings and the setting Gres agree ("Configuring custom GRES settings")."""
     assert cluster
     slurm = given.get("slurmConfiguration") or {}
     records: list[Mapping[str, str]] = list(slurm.get("gresCustomSettings") or ())
@@ -182,19 +183,23 @@ def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None
         raise _invalid("A compute node group has at most one GPU record in gresCustomSettings.")
     for entry in filter(None, settings_of(slurm).get("Gres", "").split(",")):
         name, *more = entry.split(":")
-        own = [each for each in records if each.get("Name") == name or (name == GPU and is_gpu_record(each))]
-        if not own:
+        matching = [
+            record
+            for record in records
+            if record.get("Name") == name or (name == GPU and is_gpu_record(record))
+        ]
+        if not matching:
             raise _invalid(f"The Gres setting names {name}, which no record of gresCustomSettings declares.")
         asked = int(more[-1]) if more and more[-1].isdigit() else 1
-        is_discovered = any("AutoDetect" in each and "File" not in each for each in own)
-        if not is_discovered and asked > sum(map(devices, own)):
+        is_discovered = any("AutoDetect" in record and "File" not in record for record in matching)
+        if not is_discovered and asked > sum(map(devices, matching)):
             raise _invalid(f"The Gres setting {entry} is more than gresCustomSettings declares of {name}.")
 
 
 def _profile(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
     arn = given["iamInstanceProfileArn"]
     profiles = list(moto_backend("iam").instance_profiles.values())
-    profile = next((each for each in profiles if each.arn == arn), None)
+    profile = next((profile for profile in profiles if profile.arn == arn), None)
     if profile is None or not profile.roles:
         raise _invalid(f"The instance profile {arn} does not exist, or has no role.")
     role = profile.roles[0]
@@ -205,7 +210,7 @@ def _profile(_cluster: StoredRecord | None, given: Parameters, _region: str) -> 
 
 
 def _groups(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
-    """A queue's node groups are its cluster's."""
+    """Refuse a queue with node groups of another cluster."""
     assert cluster
     known = {group.facts["id"] for group in groups_of(cluster)}
     for item in given.get("computeNodeGroupConfigurations") or ():
@@ -214,7 +219,7 @@ def _groups(cluster: StoredRecord | None, given: Parameters, _region: str) -> No
 
 
 def check_unused(record: StoredRecord) -> None:
-    """Refuse to delete what another resource stands on."""
+    """Refuse to delete a resource that another one uses."""
     users = [other.name for other in store.everything() if _uses(other, record)]
     if users:
         what = record.kind[0].lower() + record.kind[1:]
@@ -232,7 +237,7 @@ def _uses(other: StoredRecord, record: StoredRecord) -> bool:
 
 def _vpc_of(subnet: str, region: str) -> str:
     found = moto_backend("ec2", region).describe_subnets(subnet_ids=None)
-    vpc = next((each.vpc_id for each in found if each.id == subnet), None)
+    vpc = next((subnet_found.vpc_id for subnet_found in found if subnet_found.id == subnet), None)
     if vpc is None:
         raise _invalid(f"The subnet {subnet} does not exist.")
     return str(vpc)

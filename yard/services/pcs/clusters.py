@@ -1,7 +1,7 @@
-"""Keeps the clusters as PCS has them: a controller for each, instances for the nodes that Slurm wants.
+"""Runs the PCS clusters: a controller for each, and instances for the nodes that Slurm requests.
 
-One thread looks at all of them, every second and when something was asked for. What Slurm asks for itself
-comes through its own programs (controller.py).
+One thread looks after all of them, every second and after each request. Slurm's own requests come
+through its programs (controller.py).
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from slipway.yard.services.recorded import StoredRecord
 log = logging.getLogger("yard.pcs")
 
 LOOK_S = 1.0
-RETRY_S = 3.0  # until a node without an instance is asked for again; minutes on AWS
-MOST_ERRORS = 10  # of a node group, as its description lists them
-_GONE = ("dead",)  # of a host's states
+RETRY_S = 3.0  # until an instance for a node is requested again; minutes on AWS
+MOST_ERRORS = 10  # in the description of a node group
+_GONE = ("dead",)  # states of a host that has ended
 
 
 @dataclass(slots=True, kw_only=True)
 class ClusterNode:
-    """One node of Slurm's, and the instance behind it, if it has one."""
+    """One Slurm node, and its instance, if any."""
 
     name: str
     instance: str = ""
     tried_at: float = 0.0
     dead_at: float = 0.0  # when its host was first seen dead
-    has_registered: bool = False  # the instance, with PCS
+    has_registered: bool = False  # the instance has registered with PCS
 
 
 @dataclass(slots=True)
@@ -49,19 +49,19 @@ class RunningCluster:
     record: StoredRecord
     controller: Controller
     nodes: dict[str, ClusterNode] = field(default_factory=dict)
-    errors: dict[str, list[dict[str, str]]] = field(default_factory=dict)  # of a node group, by its id
-    lost: dict[str, str] = field(default_factory=dict)  # nodes of which Slurm has not heard yet, and why
+    errors: dict[str, list[dict[str, str]]] = field(default_factory=dict)  # node group id -> errors
+    lost: dict[str, str] = field(default_factory=dict)  # node -> why it is down, not yet reported to Slurm
     is_up: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def hears(self, word: str, node: str) -> None:
-        """Do what Slurm's programs ask for."""
+    def handle(self, word: str, node: str) -> None:
+        """Handle a request of Slurm's programs."""
         with self.lock:
             if word == "resume":
                 self._resume(node)
                 return
             self._give_back(node)
-            if word == "failed":  # Slurm has it down, and nobody else would bring it back
+            if word == "failed":  # Slurm has set it down, and would never resume it
                 self._take_down(node, "it did not boot in time")
 
     def look(self) -> None:
@@ -99,7 +99,7 @@ class RunningCluster:
         if not self.controller.is_there():
             return False
         wanted = slurm_conf.of_cluster(self.record, self.controller.address)
-        if not wanted.nodes:  # nor does slurmctld start without a node
+        if not wanted.nodes:  # slurmctld does not start without nodes
             return False
         if self.controller.differs(wanted):
             self.is_up = False
@@ -108,7 +108,7 @@ class RunningCluster:
         return self.is_up
 
     def _want(self, name: str) -> None:
-        """See to a node that always runs. Where Slurm runs, Slurm asks for its instance."""
+        """Start a node that always runs; if Slurm runs, let Slurm request its instance."""
         node = self._node(name)
         now = time.monotonic()
         if node.instance or now - node.tried_at < RETRY_S:
@@ -134,7 +134,7 @@ class RunningCluster:
         node.has_registered = self.controller.introduce(name, instance)
 
     def _refused(self, group: StoredRecord, name: str, refused: ApiError) -> None:
-        """Requeue the node's job, and let Slurm choose again."""
+        """Requeue the node's job, so that Slurm can choose another node."""
         log.warning("no instance for node %s: %s", name, refused)
         errors = self.errors.setdefault(group.facts["id"], [])
         errors.insert(0, {"code": refused.code, "message": refused.message})
@@ -149,7 +149,7 @@ class RunningCluster:
         self._take_down(name, refused.code)
 
     def _look_after(self, node: ClusterNode) -> None:
-        """Find an instance that ended, or whose host died, though nobody gave the node back."""
+        """Take the node down if its instance ended or its host died without being released."""
         if nodes.is_there(node.instance, self.record.region):
             host = host_store.hosts.get(node.instance)
             if host is None or host.state not in _GONE:
@@ -175,10 +175,10 @@ class RunningCluster:
         self._tell_losses()
 
     def _tell_losses(self) -> None:
-        """Tell Slurm which nodes are gone, and again if its controller was dead: it would wait for them."""
+        """Tell Slurm, which would wait for them, which nodes are gone; repeat it until a controller heard."""
         for name, why in list(self.lost.items()):
-            heard = self.controller.update_node(name, state="down", reason=why)
-            if heard and self.controller.update_node(name, state="power_down_force"):
+            is_told = self.controller.update_node(name, state="down", reason=why)
+            if is_told and self.controller.update_node(name, state="power_down_force"):
                 del self.lost[name]
 
     def _give_back(self, name: str) -> None:
@@ -191,7 +191,7 @@ class RunningCluster:
         return self.nodes.setdefault(name, ClusterNode(name=name))
 
 
-_running: dict[str, RunningCluster] = {}  # by the cluster's id
+_running: dict[str, RunningCluster] = {}  # by cluster id
 _lock = threading.Lock()
 _asked = threading.Event()
 _started = threading.Lock()  # the first caller takes it forever
@@ -205,7 +205,7 @@ def start(record: StoredRecord) -> None:
     with _lock:
         _running[identifier] = made
     if not differences.obstacle():
-        made.controller.start(made.hears)
+        made.controller.start(made.handle)
     if _started.acquire(blocking=False):
         atexit.register(reset)
         threading.Thread(target=_keep, name="pcs clusters", daemon=True).start()
@@ -224,7 +224,7 @@ def find(record: StoredRecord) -> RunningCluster:
 
 
 def endpoints(record: StoredRecord) -> list[dict[str, str]]:
-    """Return where a cluster's daemons answer."""
+    """Return the addresses of a cluster's daemons."""
     controller = find(record).controller
     ports = {"SLURMCTLD": controller.port}
     if accounts.purge_days(record.given) is not None:
@@ -245,7 +245,7 @@ def wake() -> None:
 
 
 def is_settled(cluster: StoredRecord) -> bool:
-    """Return True once the controller answers and knows all of the cluster's groups and queues."""
+    """Return True once the controller answers and has all of the cluster's groups and queues."""
     found = _running.get(cluster.facts["id"])
     if found is None or differences.obstacle():
         return True
@@ -256,7 +256,7 @@ def is_settled(cluster: StoredRecord) -> bool:
 
 
 def errors_of(cluster: StoredRecord, record: StoredRecord) -> list[dict[str, str]]:
-    """Return what a node group lacks instances for, or why no Slurm runs for the cluster itself."""
+    """Return why a node group lacks instances, or why the cluster has no Slurm."""
     if record is cluster:
         why = differences.obstacle() if reconciler.are_kept() else ""
         return [{"code": "NoSlurmInTheYard", "message": why}] if why else []
@@ -283,9 +283,8 @@ def _keep() -> None:
                 log.exception("cannot look after the cluster %s", cluster.record.name)
 
 
-# Writes PCS's scaling log: why a node got no instance, or lost one before it joined.
-# User guide, "Scaling logs in AWS PCS". It is delivered where CloudFormation made a delivery of it to a log
-# group, and tells nothing but failures here.
+# PCS's scaling log says why a node got no instance, or lost one before it joined. User guide, "Scaling logs
+# in AWS PCS". It goes to a log group if CloudFormation made a delivery to one. Here it has only failures.
 LOG_TYPE = "PCS_SCALING_LOGS"
 LAUNCH_FAILED = "LAUNCH_FAILED"
 BOOTSTRAP_FAILED = "BOOTSTRAP_FAILED"
@@ -312,13 +311,13 @@ def write(cluster: StoredRecord, node: str, *, status: str, reason: str, descrip
 def _log_groups(cluster: StoredRecord) -> Iterator[str]:
     region = cluster.region
     sources = {
-        each.properties["Name"]
-        for each in records("AWS::Logs::DeliverySource", region)
-        if (each.properties["ResourceArn"], each.properties["LogType"]) == (cluster.arn, LOG_TYPE)
+        source.properties["Name"]
+        for source in records("AWS::Logs::DeliverySource", region)
+        if (source.properties["ResourceArn"], source.properties["LogType"]) == (cluster.arn, LOG_TYPE)
     }
     destinations = {
-        each.attributes.get("Arn"): str(each.properties.get("DestinationResourceArn", ""))
-        for each in records("AWS::Logs::DeliveryDestination", region)
+        destination.attributes.get("Arn"): str(destination.properties.get("DestinationResourceArn", ""))
+        for destination in records("AWS::Logs::DeliveryDestination", region)
     }
     for delivery in records("AWS::Logs::Delivery", region):
         arn = destinations.get(delivery.properties["DeliveryDestinationArn"], "")

@@ -1,6 +1,6 @@
-"""The controller of one PCS cluster: a real slurmctld on a host of its own in the cluster's subnet.
+"""The controller of one PCS cluster: a real slurmctld on its own host in the cluster's subnet.
 
-AWS runs it in an account of its own; what the cluster's owner sees of it is a network interface.
+AWS runs it in AWS's account; the cluster's owner sees only its network interface.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 log = logging.getLogger("yard.pcs")
 
 _KEY_BYTES = 128
-_LATE_S = 30.0  # for an answer of scontrol's
-# Slurm calls it with a host list; the yard reads a node a line.
+_LATE_S = 30.0  # timeout for scontrol
+# Slurm calls this program with a host list; the yard reads one node per line.
 _PROGRAM = """\
 #!/bin/sh
 SLURM_CONF={conf} scontrol show hostnames "$1" | while read -r node; do
@@ -41,7 +41,7 @@ SLURM_CONF={conf} scontrol show hostnames "$1" | while read -r node; do
 done >{folder}/asked
 """
 _WORDS = ("resume", "suspend", "failed")
-# As scontrol says that no slurmctld runs, or that its settings are not written yet.
+# scontrol's errors if no slurmctld runs, or its settings are not written yet.
 _UNHEARD = ("Unable to contact slurm controller", "Unable to establish configuration source")
 
 
@@ -79,11 +79,11 @@ class Controller:
     def accounts_port(self) -> int:
         return self.plain.accounts_port if self.plain else accounts.PORT
 
-    def start(self, hears: Callable[[str, str], None]) -> None:
-        """Start the host; `hears` gets what Slurm asks for: a word and a node's name."""
+    def start(self, handle: Callable[[str, str], None]) -> None:
+        """Start the host; `handle` gets Slurm's requests: a word and a node's name."""
         (self.folder / accounts.DATABASE).mkdir(parents=True)
         (self.folder / plain.RELEASE).write_text(self._release, encoding="utf-8")
-        self.folder.chmod(0o700)  # its key, and what its users tell each other
+        self.folder.chmod(0o700)  # it holds the key and all messages of its daemons
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(base64.b64decode(self.secret))
@@ -93,9 +93,9 @@ class Controller:
             text = _PROGRAM.format(conf=self._housing.conf, word=word, folder=self._housing.folder)
             program.write_text(text)
             program.chmod(0o755)
-        self._keep_accounts(self._purge_days)  # they begin while nodes are still made
+        self._keep_accounts(self._purge_days)  # accounting starts while nodes are still made
         self._asked = os.open(self.folder / "asked", os.O_RDWR)
-        threading.Thread(target=self._listen, args=(hears,), name=f"slurm {self.name}", daemon=True).start()
+        threading.Thread(target=self._listen, args=(handle,), name=f"slurm {self.name}", daemon=True).start()
         service_hosts.add(
             ServiceHost(
                 instance=self._instance(),
@@ -107,9 +107,9 @@ class Controller:
         reconciler.wake_if_kept()
 
     def apply(self, settings: SlurmSettings) -> None:
-        """Make slurmctld one of these settings."""
+        """Let slurmctld run with these settings."""
         for name in slurm_conf.left_out(settings.settings):
-            log.warning("%s: Debian's Slurm has no setting %s, and goes without it", self.name, name)
+            log.warning("%s: Debian's Slurm has no setting %s, so it is ignored", self.name, name)
         conf, gres = self._conf(settings), slurm_conf.gres_conf(settings.groups)
         self._keep_accounts(settings.purge_days)
         if self.plain:
@@ -117,17 +117,17 @@ class Controller:
         (self.folder / "gres.conf").write_text(gres, encoding="utf-8")
         (self.folder / "slurm.conf.new").write_text(conf, encoding="utf-8")
         (self.folder / "slurm.conf.new").rename(self.folder / "slurm.conf")
-        if self.applied:  # nodes are not added without a restart (slurm.conf(5) of 22.05)
+        if self.applied:  # adding nodes needs a restart (slurm.conf(5) of 22.05)
             self.ask("sh", "-c", _END, self._housing.process)
         self.applied = conf + gres
 
     def differs(self, settings: SlurmSettings) -> bool:
-        """Return True if slurmctld runs with other settings than these."""
+        """Return True if slurmctld does not run with these settings."""
         wanted = self._conf(settings) + slurm_conf.gres_conf(settings.groups)
         return (wanted, settings.purge_days) != (self.applied, self._purge_days)
 
     def is_there(self) -> bool:
-        """Return True if the host runs, so that slurmctld can be told things; one that died starts again."""
+        """Return True if the host runs, so that slurmctld can be reached; restart a dead host."""
         host = host_store.hosts.get(self._interface.id)
         if host is not None and host.state == "dead":
             reconciler.start_again(self._interface.id)
@@ -137,7 +137,7 @@ class Controller:
         return "is UP" in self.ask("scontrol", "ping")
 
     def introduce(self, node: str, instance: Any) -> bool:
-        """Tell Slurm where a node is; return True if it has joined, and no agent of its own will say so."""
+        """Tell Slurm a node's address; return True if the node counts as joined because it has no agent."""
         if self.plain is None:
             self.update_node(node, nodeaddr=instance.private_ip, nodehostname=node)
             return False
@@ -145,7 +145,7 @@ class Controller:
         return True
 
     def update_node(self, node: str, **changes: str) -> bool:
-        """Tell Slurm of a node; return False if nobody heard it."""
+        """Change a node in Slurm; return False if slurmctld was not reached."""
         if not self.is_there():
             return False
         words = (f"{name}={value}" for name, value in changes.items())
@@ -155,7 +155,7 @@ class Controller:
         return not any(words in said for words in _UNHEARD)
 
     def ask(self, *argv: str) -> str:
-        """Run a command beside slurmctld, and return what it prints; "" where there is no host yet."""
+        """Run a command on the controller's host, and return its output; "" if there is no host yet."""
         host = host_store.hosts.get(self._interface.id)
         if host is None or host.state != "running" or host.link is None:
             return ""
@@ -178,7 +178,7 @@ class Controller:
         return slurm_conf.slurm_conf(settings, self.plain)
 
     def _keep_accounts(self, days: int | None) -> None:
-        """Write what slurmdbd goes by; one that runs starts again with it."""
+        """Write slurmdbd's settings; restart a running one after a change."""
         self._purge_days = days
         if days is None:
             return
@@ -192,14 +192,14 @@ class Controller:
         if accounts.write(self.folder, text):
             self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
 
-    def _listen(self, hears: Callable[[str, str], None]) -> None:
+    def _listen(self, handle: Callable[[str, str], None]) -> None:
         with os.fdopen(self._asked, encoding="utf-8") as asked:
             for line in asked:
                 word, _, node = line.strip().partition(" ")
                 if word == "end":
                     return
                 try:
-                    hears(word, node)
+                    handle(word, node)
                 except Exception:
                     log.exception("cannot %s node %s", word, node)
 
@@ -230,7 +230,7 @@ class Controller:
         )
 
 
-# What a controller is made of: with root a host of its own, without it processes of this user.
+# A controller is a host of its own, or without root, processes of this user.
 _AS_MUNGE = ("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups")
 _STEPS = (
     *(
@@ -239,23 +239,23 @@ _STEPS = (
     ),
     ("install", "-o", "munge", "-g", "munge", "-m", "400", f"{FOLDER}/munge.key", "/etc/munge/munge.key"),
     ("rm", "-f", "/etc/slurm/slurm.conf"),
-    # Nodes without an instance have no name, and slurmctld asks ten seconds for one that may come later.
+    # Nodes without an instance cannot be resolved, and slurmctld would wait ten seconds for each.
     ("sed", "-i", "s/^hosts:.*/hosts: files/", "/etc/nsswitch.conf"),
 )
-# slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
+# slurmctld is restarted often, whenever its nodes change, so there is no growing pause between restarts.
 _FOREVER = "until [ -s {conf} ]; do sleep 0.1; done; while :; do slurmctld -D -f {conf}; sleep 0.2; done"
 _END = 'kill $(cat "$0"); rm -f "$0"'
 _MUNGED = ("munged", "--foreground", "--num-threads=2")
-# Nobody else may use the socket, though munged wants that everybody can: its folder is this user's.
+# --force: munged requires a socket that all users can reach, but only this user may use this one.
 _OF_ONE_USER = ("--force", "--key-file=munge.key", "--socket=munge", "--pid-file=munge.pid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Housing:
-    """Holds what the controller's host is made of."""
+    """The parts of the controller's host."""
 
-    folder: str  # what the host calls the folder that the yard, Slurm and its nodes share
-    process: str  # the file with the number of slurmctld's process
+    folder: str  # the host's path of the folder that the yard, Slurm and its nodes share
+    process: str  # slurmctld's pid file
     steps: Sequence[Sequence[str]]
     units: Sequence[Mapping[str, Any]]
     mounts: Sequence[tuple[str, str]]
@@ -266,7 +266,7 @@ class Housing:
 
 
 def of_root(folder: Path) -> Housing:
-    """House it on a host with a network, users and files of its own."""
+    """Return the housing on a host with its own network, users and files."""
     return Housing(
         folder=FOLDER,
         process="/run/slurmctld.pid",
@@ -277,7 +277,7 @@ def of_root(folder: Path) -> Housing:
 
 
 def of_user(folder: Path, user: str) -> Housing:
-    """House it beside its nodes, as processes of one user on this machine."""
+    """Return the housing beside its nodes, as processes of one user on this machine."""
     more = ("--log-file=munge.log", "--seed-file=munge.seed")
     munged = [word.replace("=", f"={folder}/") for word in (*_OF_ONE_USER, *more)]
     return Housing(

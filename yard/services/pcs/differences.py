@@ -39,7 +39,7 @@ LEFT_OUT = (
 )
 
 
-# Where there is no root, further.
+# Further differences without root.
 PLAIN = (
     "machines: slurmctld and each node's slurmd are processes of this user, who is the only one with jobs",
     "files: a machine's paths in a job's script mean the node's folder; other programs read them as they are",
@@ -49,13 +49,13 @@ PLAIN = (
 
 
 def is_plain() -> bool:
-    """Return True where Slurm's daemons are plain processes of this user."""
+    """Return True if Slurm's daemons are plain processes of this user."""
     return best_tier().name != "root"
 
 
 @lru_cache(maxsize=1)
 def obstacle() -> str:
-    """Say why no controller can run here; "" where it can."""
+    """Return why no controller can run here; "" if one can."""
     if not reconciler.are_kept():
         return "this yard keeps no hosts"
     if not own_name():
@@ -76,4 +76,4 @@ def described() -> list[str]:
         how = "Slurm: without root its daemons and jobs are plain processes of this user, on 127.0.0.1"
     else:
         how = "Slurm: slurmctld on a host in the cluster's subnet, slurmd on nodes"
-    return [how, *(f"left out: {each}" for each in (*LEFT_OUT, *(PLAIN if is_plain() else ())))]
+    return [how, *(f"left out: {what}" for what in (*LEFT_OUT, *(PLAIN if is_plain() else ())))]

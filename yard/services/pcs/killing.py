@@ -8,17 +8,17 @@ from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.services.pcs import clusters
 from slipway.yard.services.pcs.clusters import RunningCluster
 
-# One line a job: its number, its name, and its hosts as Slurm counts a job's nodes.
+# One line per job: id, name, and its hosts in the order in which Slurm numbers the job's nodes.
 _RUNNING = "squeue --noheader --array --states=RUNNING --Format=JobID:.32,Name:.256,NodeList:.4096"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """Hold one running job, and the cluster that runs it."""
+    """A running job, and the cluster that runs it."""
 
     id: str
     name: str
-    nodes: str  # a host list of Slurm's
+    nodes: str  # Slurm's host list
     cluster: RunningCluster
 
     @property
@@ -27,7 +27,7 @@ class RunningJob:
 
 
 def running_jobs() -> list[RunningJob]:
-    """Ask each controller what runs."""
+    """Return the running jobs of all controllers."""
     return [
         RunningJob(id=fields[0], name=fields[1], nodes=fields[2], cluster=cluster)
         for cluster in clusters.running()
@@ -37,7 +37,7 @@ def running_jobs() -> list[RunningJob]:
 
 
 def kill_node_of_slurm(text: str, node: int) -> str | None:
-    """Kill the host of a node, and return the job's name; None where no Slurm runs such a job."""
+    """Kill the host of a node, and return the job's name; None if no Slurm runs such a job."""
     running = running_jobs()
     exact = [job for job in running if text in (job.id, job.name)]
     found = exact or [job for job in running if text and job.name.startswith(text)]
@@ -52,6 +52,6 @@ def kill_node_of_slurm(text: str, node: int) -> str | None:
         raise ValueError(f"job {job.name} has no node {node}; it has 0 to {len(names) - 1}")
     host = host_store.hosts.get(job.cluster.nodes[names[node]].instance)
     if host is None:
-        raise ValueError(f"node {names[node]} of job {job.name} has no host any more")
+        raise ValueError(f"node {names[node]} of job {job.name} no longer has a host")
     reconciler.kill(host)
     return job.name

@@ -1,4 +1,4 @@
-"""The instances of a PCS cluster's nodes: launched from the node group's launch template, and ended."""
+"""Launches a PCS node's instance from its node group's launch template, and terminates it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from slipway.yard.services.autoscaling.api import image_id
 from slipway.yard.services.ec2 import template_launch
 from slipway.yard.services.recorded import StoredRecord
 
-# PCS's words -> EC2's for how an instance is bought.
+# PCS's purchase option -> EC2's market type.
 _MARKETS: Mapping[str, str] = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 _THERE = ("pending", "running")
 
 
 def launch(group: StoredRecord) -> Any:
-    """Return moto's new instance for a node of the group; raises ApiError where EC2 has none to give."""
+    """Launch an instance for a node of the group; return moto's object; raise ApiError without capacity."""
     from moto.core.exceptions import ServiceException
     from moto.core.types import Base64EncodedString
 
@@ -66,13 +66,13 @@ def end(instance: str, region: str) -> None:
 
 
 def is_there(instance: str, region: str) -> bool:
-    """Return True for an instance that runs or will."""
-    found = {each.id: each.state for each in moto_backend("ec2", region).all_instances()}
+    """Return True if the instance runs or will run."""
+    found = {other.id: other.state for other in moto_backend("ec2", region).all_instances()}
     return found.get(instance) in _THERE
 
 
 def template_version(given: Mapping[str, str], region: str) -> Any:
-    """Return moto's version of the launch template; raises ApiError for one that is not there."""
+    """Return moto's version of the launch template; raise ApiError if there is none."""
     template = moto_backend("ec2", region).launch_templates.get(given["id"])
     if template is None:
         raise ApiError("ValidationException", f"The launch template {given['id']} does not exist.")
@@ -96,8 +96,8 @@ def image(given: Mapping[str, Any], region: str) -> str:
 
 
 def _available(given: Mapping[str, Any], zone: str) -> str:
-    """Return the first of the group's instance types that EC2 has now."""
-    kinds = [each["instanceType"] for each in given["instanceConfigs"]]
+    """Return the first of the group's instance types for which EC2 has capacity."""
+    kinds = [config["instanceType"] for config in given["instanceConfigs"]]
     for kind in kinds:
         if not is_refused_by_script() and not conditions.lacks_capacity(kind):
             return str(kind)
@@ -108,9 +108,9 @@ def _whole(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-# What AWS PCS adds to the user data of a launch template: the parts that make an instance a node.
-# PCS user guide, "Working with Amazon EC2 user data for AWS PCS": #cloud-config runs before the instance
-# registers; scripts run after that and before Slurm's daemon starts.
+# AWS PCS adds parts to a launch template's user data that make an instance a node. PCS user guide, "Working
+# with Amazon EC2 user data for AWS PCS": #cloud-config runs before the instance registers; scripts run after
+# that and before Slurm's daemon starts.
 PLACE = "/opt/aws/pcs/bin/pcs-agent"
 _SCRIPT = "x-shellscript"
 _INSTALL = """\
@@ -128,7 +128,7 @@ _START = f"#!/bin/bash\nexec {PLACE} start\n"
 
 
 def is_mime(encoded: str) -> bool:
-    """Return True for user data that PCS can add to: none, or a MIME archive of several parts."""
+    """Return True if PCS can add parts to the user data: it is empty or a MIME multi-part archive."""
     text = _text(encoded)
     return not text.strip() or email.message_from_string(text).is_multipart()
 

@@ -1,4 +1,4 @@
-"""slurm.conf where there is no root: all daemons of a cluster are processes of one user on one machine."""
+"""slurm.conf without root: all daemons of a cluster are processes of one user on one machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 
 from slipway.yard.machines.hosts.planning.plain import NODES
 
-# Programs of a machine image, which would act on this machine. A prolog is run with a node's environment.
+# Programs of an AMI, which would act on this machine, so they do not run; a prolog does, in the node's
+# environment.
 _OF_IMAGES = frozenset(
     ["Epilog", "HealthCheckProgram", "RebootProgram", "SrunEpilog", "SrunProlog", "TaskEpilog", "TaskProlog"]
 )
-_PORTS = range(20_000, 32_000)  # below those that a kernel gives to whoever connects
+_PORTS = range(20_000, 32_000)  # below the kernel's ephemeral ports
 _PROLOG = """\
 #!/bin/sh
 while IFS= read -r line; do export "${{line#export }}"; done <"{nodes}/$SLURMD_NODENAME.environment"
@@ -26,7 +27,7 @@ _TASK_PROLOG = '#!/bin/sh\nexec cat "{nodes}/$SLURMD_NODENAME.environment"\n'
 
 
 def own_name() -> str:
-    """Return the name of this user, without whom Slurm starts nothing; "" where it has none."""
+    """Return this user's name, which Slurm needs to start anything; "" if it has none."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -34,7 +35,7 @@ def own_name() -> str:
 
 
 def _free_port() -> int:
-    """Return a port that nobody has now; slurmd takes it when its node starts."""
+    """Return a free port; slurmd listens on it when its node starts."""
     for port in random.sample(_PORTS, len(_PORTS)):
         if _can_bind(port):
             return port
@@ -52,20 +53,20 @@ def _can_bind(port: int) -> bool:
 
 @dataclass(slots=True)
 class PlainDaemons:
-    """Says where the daemons of one cluster are found: each has a port of its own, and keeps it."""
+    """The ports of one cluster's daemons: each has its own, and keeps it."""
 
     folder: Path
     port: int = field(default_factory=_free_port)
     accounts_port: int = field(default_factory=_free_port)
-    ports: dict[str, int] = field(default_factory=dict)  # of the nodes
+    ports: dict[str, int] = field(default_factory=dict)  # node -> port
     host: str = field(default_factory=lambda: socket.gethostname().partition(".")[0])
     user: str = field(default_factory=lambda: own_name() or str(os.geteuid()))
 
     def lines(self, given: Mapping[str, str], address: str) -> dict[str, str]:
-        """Return the lines of slurm.conf that others stand in for on hosts with files of their own."""
+        """Return the settings of slurm.conf that differ from those for isolated hosts."""
         folder = self.folder
-        kept = {name: value for name, value in given.items() if name not in _OF_IMAGES}
-        own = {
+        unchanged = {name: value for name, value in given.items() if name not in _OF_IMAGES}
+        replaced = {
             "SlurmctldPort": str(self.port),
             "SlurmctldHost": f"{self.host}({address})",
             "AuthInfo": f"socket={folder}/munge",
@@ -82,10 +83,10 @@ class PlainDaemons:
             **({"Prolog": f"{folder}/prolog"} if "Prolog" in given else {}),
             **(self._accounts_lines() if "AccountingStoragePort" in given else {}),
         }
-        return {**kept, **own}
+        return {**unchanged, **replaced}
 
     def _accounts_lines(self) -> dict[str, str]:
-        """Return where slurmdbd is, and by which munge it is asked (slurm.conf(5), AccountingStoragePass)."""
+        """Return slurmdbd's address, and the munge socket for it (slurm.conf(5), AccountingStoragePass)."""
         return {
             "AccountingStoragePort": str(self.accounts_port),
             "AccountingStoragePass": f"{self.folder}/munge",
@@ -96,7 +97,7 @@ class PlainDaemons:
         return {"NodeHostname": self.host, "NodeAddr": "127.0.0.1", "Port": str(port)}
 
     def write_programs(self, prolog: str | None) -> None:
-        """Write what slurmd runs before a job and before each of its tasks."""
+        """Write the programs that slurmd runs before a job and before each of its tasks."""
         nodes = self.folder / NODES
         nodes.mkdir(exist_ok=True)
         _write(self.folder / "task-prolog", _TASK_PROLOG.format(nodes=nodes))

@@ -1,4 +1,4 @@
-"""AWS PCS: clusters, compute node groups and queues, made through the yard's own PCS."""
+"""Resource types of AWS PCS: clusters, compute node groups and queues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slipway.yard.cloudformation.resources.scope import (
 )
 from slipway.yard.errors import ApiError
 
-# PCS limits the names of its three resources to this many characters.
+# The longest names that PCS allows, in characters.
 NAME = {"cluster": 40, "computeNodeGroup": 25, "queue": 25}
 
 ON_THE_WAY = ("CREATING", "UPDATING")
@@ -38,12 +38,12 @@ PAUSE_S = 0.2
 
 
 def key(scope: ResourceScope) -> str:
-    """PCS takes an id where CloudFormation keeps the ARN, whose last part it is."""
+    """Return the id for PCS's calls, the last part of the ARN that CloudFormation keeps."""
     return scope.id.rpartition("/")[2]
 
 
 def launch_template(scope: ResourceScope) -> dict[str, str] | None:
-    """The template says TemplateId where PCS's request says id."""
+    """Return the launch template for PCS's request, which has id for the template's TemplateId."""
     given = scope.properties.get("CustomLaunchTemplate")
     return {"id": given["TemplateId"], "version": str(given["Version"])} if given else None
 
@@ -54,7 +54,7 @@ def read_launch_template(scope: ResourceScope) -> dict[str, str]:
 
 
 def scheduler_version(scope: ResourceScope) -> dict[str, str] | None:
-    """Return the version, the only part of the scheduler that can change; PCS refuses the same one again."""
+    """Return a changed version, the only part that can change; PCS refuses an unchanged one."""
     old, new = scope.before.get("Scheduler"), scope.properties["Scheduler"]
     return None if old == new else {"version": new["Version"]}
 
@@ -63,7 +63,7 @@ IN_CLUSTER: Mapping[str, Expression] = {"clusterIdentifier": prop("ClusterId")}
 
 
 def settled(look: Expression) -> Expression:
-    """Describe the resource once PCS has carried out what it was told; CloudFormation waits for that."""
+    """Return an expression that waits until PCS is done with the resource, as CloudFormation does."""
 
     def described(scope: ResourceScope) -> Any:
         deadline = time.monotonic() + PATIENCE_S
@@ -86,19 +86,19 @@ def pcs_resource(
     written: Mapping[str, Expression] | None = None,
     changed: Mapping[str, Expression] | None = None,
 ) -> ApiResource:
-    """`kind` is what PCS's calls and answers call it; `properties` are what its update call takes.
+    """Return the provider; `kind` is PCS's name in calls, `properties` are those of its update call.
 
-    `written`: parameters in words of their own, for both calls; `changed`: those of the update call alone.
+    `written`: parameters that are translated, for both calls; `changed`: those of the update call only.
     """
     operation = snake(kind)
     which: dict[str, Any] = {**parent, f"{kind}Identifier": key}
     looked_up = find(f"get_{operation}", kind, **which)
-    own: dict[str, Any] = dict(written or {})
-    updated: dict[str, Any] = {**which, **own, **(changed or {})}
+    translated: dict[str, Any] = dict(written or {})
+    updated: dict[str, Any] = {**which, **translated, **(changed or {})}
     return ApiResource(
         service="pcs",
         name=Name(property="Name", limit=NAME[kind]),
-        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **own),
+        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **translated),
         identity=response(f"{kind}.arn"),
         describe=settled(looked_up),
         attributes={

@@ -1,7 +1,8 @@
-"""slurm.conf and gres.conf of a PCS cluster, from its queues and node groups, as Debian's Slurm reads them.
+"""Writes slurm.conf and gres.conf of a PCS cluster, from its queues and node groups, for Debian's Slurm.
 
-Nodes are Slurm's cloud nodes: the controller asks PCS for an instance of each, and gives idle ones back. A
-setting that the cluster may change is a line of _KNOWN; one that Debian's older Slurm has not is left out.
+Nodes are Slurm's cloud nodes: the controller requests an instance for each from PCS, and releases idle ones.
+Settings that a cluster may change are in _KNOWN_WORDS; those that Debian's older Slurm lacks are left out.
+The records of PCS's resources are here, too.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from slipway.yard.services.pcs import accounts
 from slipway.yard.services.pcs.plain_conf import PlainDaemons
 from slipway.yard.services.recorded import Store, StoredRecord
 
-FOLDER = "/run/yard/pcs"  # on the controller's host: what the yard and Slurm tell each other
-STATE = f"{FOLDER}/state"  # outlives the host, as PCS's does
+FOLDER = "/run/yard/pcs"  # on the controller's host, shared by the yard and Slurm
+STATE = f"{FOLDER}/state"  # outlives the host, as in PCS
 PORT = 6817
 
-# Slurm 22.05, slurm.conf(5). Those of control groups are not there: hosts of the yard have no such limits.
+# Slurm 22.05, slurm.conf(5), without the settings for control groups, which hosts of the yard lack.
 _KNOWN_WORDS = """
     AccountingStoreFlags BatchStartTimeout CompleteWait DefMemPerCPU DefMemPerGPU DefMemPerNode
     DisableRootJobs EnforcePartLimits Epilog EpilogMsgTime GresTypes HealthCheckInterval HealthCheckNodeState
@@ -36,21 +37,21 @@ _KNOWN_WORDS = """
     UnkillableStepTimeout VSizeFactor WaitTime
 """
 _KNOWN = frozenset(_KNOWN_WORDS.split())
-# slurmctld does not start without a partition, and PCS's does without a queue.
+# slurmctld does not start without a partition, while a PCS cluster may have no queue.
 _NO_QUEUE_YET = "PartitionName=no-queue-yet Hidden=YES State=INACTIVE"
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
-GPU = "gpu"  # the one resource of which PCS makes a record by itself
+GPU = "gpu"  # the only GRES for which PCS makes a record itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRange:
     name: str
-    smallest: int  # so many nodes are never given back
+    smallest: int  # number of nodes that are never released
     largest: int
     vcpus: int
     memory_mib: int
     settings: Mapping[str, str] = field(default_factory=dict)
-    gres: Sequence[Mapping[str, str]] = ()  # records of gres.conf; its node's line says Gres in the settings
+    gres: Sequence[Mapping[str, str]] = ()  # records of gres.conf; the setting Gres is in the node's line
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -70,15 +71,15 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """All of a cluster that its controller needs to know."""
+    """Everything that the controller needs to know of its cluster."""
 
     name: str
     address: str
     groups: tuple[NodeRange, ...] = ()
     partitions: tuple[Partition, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
-    idle_s: int = 600  # until an idle node is given back
-    purge_days: int | None = None  # as in accounts.py
+    idle_s: int = 600  # until an idle node is released
+    purge_days: int | None = None  # see accounts.purge_days
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -86,12 +87,12 @@ class SlurmSettings:
 
 
 def host_name(cluster: str) -> str:
-    """Name the controller's host, which slurmctld compares with its own."""
+    """Return the controller's host name, which slurmctld compares with its own."""
     return f"slurmctld-{cluster}"
 
 
 def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str:
-    own = {name: value for name, value in cluster.settings.items() if name in _KNOWN}
+    custom = {name: value for name, value in cluster.settings.items() if name in _KNOWN}
     static = [name for group in cluster.groups for name in group.static]
     lines = {
         **_ALWAYS,
@@ -103,7 +104,7 @@ def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str
         **({"SuspendExcNodes": ",".join(static)} if static else {}),
         **({"GresTypes": ",".join(names)} if (names := sorted(set(_gres_names(cluster.groups)))) else {}),
         **(accounts.slurm_lines(cluster.address) if cluster.purge_days is not None else {}),
-        **own,
+        **custom,
     }
     if plain:
         lines = plain.lines(lines, cluster.address)
@@ -114,7 +115,7 @@ def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str
 
 
 def gres_conf(groups: Iterable[NodeRange]) -> str:
-    """Return gres.conf. No machine here has the devices, so they are counted and not named by file."""
+    """Return gres.conf. The yard's machines have no such devices, so they are only counted."""
     return "".join(
         f"NodeName={_range(group)} {_words(_counted(record, device))}\n"
         for group in groups
@@ -125,12 +126,12 @@ def gres_conf(groups: Iterable[NodeRange]) -> str:
 
 
 def left_out(settings: Mapping[str, str]) -> list[str]:
-    """List the cluster's settings that Debian's Slurm would refuse or the yard's hosts cannot follow."""
+    """List the cluster's settings that Debian's Slurm refuses or the yard's hosts cannot apply."""
     return sorted(name for name in settings if name not in _KNOWN)
 
 
 def _node_lines(group: NodeRange, plain: PlainDaemons | None) -> Iterator[str]:
-    """Yield one line for all nodes of a group, or one for each where each says more of itself."""
+    """Yield one line for all nodes of a group, or, if they differ, one for each."""
     if plain is None:
         yield _nodes_line(group, _range(group), {})
         return
@@ -163,15 +164,15 @@ def _partition_line(partition: Partition) -> str:
 
 
 def _counted(record: Mapping[str, str], device: int) -> dict[str, str]:
-    """Say how many, but of GPUs: Slurm counts none without files of different names, so each is a line."""
-    kept = {name: value for name, value in record.items() if name not in ("AutoDetect", "File", "Count")}
-    file = f"/dev/{'./' * device}null"  # which every machine has
+    """Return the record with a count; a GPU needs a file with a name of its own, so each is one record."""
+    rest = {name: value for name, value in record.items() if name not in ("AutoDetect", "File", "Count")}
+    file = f"/dev/{'./' * device}null"  # exists on every machine
     said = {"File": file} if is_gpu_record(record) else {"Count": str(devices(record))}
-    return {**kept, **said}
+    return {**rest, **said}
 
 
 def devices(record: Mapping[str, str]) -> int:
-    """Count the devices of a record: by file it says how many there are."""
+    """Return the number of devices in a record; they may be listed as files."""
     found = _RANGE.search(record.get("File", ""))
     return int(record.get("Count") or (int(found[2]) - int(found[1]) + 1 if found else 1))
 
@@ -179,7 +180,7 @@ def devices(record: Mapping[str, str]) -> int:
 def _gres_names(groups: Iterable[NodeRange]) -> Iterator[str]:
     for group in groups:
         yield from (record["Name"] for record in group.gres)
-        yield from (each.partition(":")[0] for each in group.settings.get("Gres", "").split(",") if each)
+        yield from (entry.partition(":")[0] for entry in group.settings.get("Gres", "").split(",") if entry)
 
 
 def _range(group: NodeRange) -> str:
@@ -205,12 +206,12 @@ _ALWAYS: Mapping[str, str] = {
     "MailProg": "/bin/true",
     "SelectType": "select/cons_tres",
     "SelectTypeParameters": "CR_CPU",
-    "PrivateData": "cloud",  # nodes that are off are listed
+    "PrivateData": "cloud",  # show nodes that are powered off
     "ReturnToService": "1",
-    "SlurmdParameters": "config_overrides",  # a node has the processors of its type, and not this machine's
+    "SlurmdParameters": "config_overrides",  # nodes have their instance type's processors, not this machine's
     "SlurmctldParameters": "enable_configless,idle_on_node_suspend,cloud_reg_addrs",
     "CommunicationParameters": "NoAddrCache",
-    "TreeWidth": "65533",  # the controller reaches each node itself: no name service knows them
+    "TreeWidth": "65533",  # direct connections only: nodes cannot resolve each other
     "SchedulerParameters": "sched_interval=2,bf_interval=2,batch_sched_delay=0",
     "ResumeProgram": f"{FOLDER}/resume",
     "SuspendProgram": f"{FOLDER}/suspend",
@@ -221,9 +222,9 @@ _ALWAYS: Mapping[str, str] = {
 }
 
 
-# A PCS cluster's records as what its controller needs to know.
+# Turns a PCS cluster's records into SlurmSettings.
 IDLE_S = 600  # API reference, ClusterSlurmConfigurationRequest: scaleDownIdleTimeInSeconds
-_SCHEDULED = 0.95  # of an instance's memory: the rest is its system's
+_SCHEDULED = 0.95  # share of an instance's memory for jobs; the system needs the rest
 
 
 def of_cluster(record: StoredRecord, address: str) -> SlurmSettings:
@@ -246,7 +247,7 @@ def node_group(record: StoredRecord) -> NodeRange:
     given = record.given
     kind = INSTANCE_TYPES[given["instanceConfigs"][0]["instanceType"]]
     slurm = given.get("slurmConfiguration") or {}
-    gres = tuple(dict(each) for each in slurm.get("gresCustomSettings") or ())
+    gres = tuple(dict(record_of_gres) for record_of_gres in slurm.get("gresCustomSettings") or ())
     settings = custom_settings(record)
     if (gpus := _gpus(kind)) and not any(is_gpu_record(each) for each in gres):
         gres = ({"Name": GPU, "Count": str(gpus)}, *gres)
@@ -263,13 +264,13 @@ def node_group(record: StoredRecord) -> NodeRange:
 
 
 def _gpus(kind: Mapping[str, Any]) -> int:
-    """Count the GPUs of which PCS makes a record by itself."""
+    """Return the number of GPUs for which PCS makes a record itself."""
     found = (kind.get("GpuInfo") or {}).get("Gpus", ())
     return sum(each["Count"] for each in found if each["Manufacturer"] == "NVIDIA")
 
 
 def is_gpu_record(record: Mapping[str, str]) -> bool:
-    """Return True for a record that takes the place of PCS's own."""
+    """Return True for a record that replaces PCS's own."""
     return record.get("Name") == GPU or "AutoDetect" in record
 
 
@@ -282,12 +283,12 @@ def _partition(queue: StoredRecord, groups: dict[str, NodeRange]) -> Partition:
     )
 
 
-# What was created of AWS PCS, and how its three kinds of resource are told apart and found.
+# The records of PCS's three kinds of resource.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcsKind:
-    noun: str  # in the operations: CreateComputeNodeGroup
+    noun: str  # in operations such as CreateComputeNodeGroup
     path: str  # in ARNs: …/computenodegroup/<id>
     in_cluster: bool = True
 
@@ -313,7 +314,7 @@ def queues_of(cluster: StoredRecord) -> list[StoredRecord]:
 
 
 def find(kind: PcsKind, wanted: str, region: str, cluster: StoredRecord | None = None) -> StoredRecord:
-    """Find by name or by id, within the cluster."""
+    """Return the record with this name or id, within the cluster; raise ApiError if there is none."""
     for record in store.of_kind(kind.noun, region, cluster.arn if cluster else ""):
         if wanted in (record.name, record.facts["id"]):
             return record
@@ -325,9 +326,12 @@ def missing(what: str, identifier: str) -> ApiError:
 
 
 def custom_settings(record: StoredRecord) -> dict[str, str]:
-    """Return Slurm's own settings of a resource, by their names."""
+    """Return a resource's custom Slurm settings: name -> value."""
     return settings_of(record.given.get("slurmConfiguration") or {})
 
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, str]:
-    return {each["parameterName"]: each["parameterValue"] for each in given.get("slurmCustomSettings") or ()}
+    return {
+        setting["parameterName"]: setting["parameterValue"]
+        for setting in given.get("slurmCustomSettings") or ()
+    }

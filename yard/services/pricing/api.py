@@ -1,6 +1,6 @@
-"""The price list: what an instance type costs on demand, from the catalogue, and only where it knows.
+"""The price list: the On-Demand price of an instance type, if the catalogue knows it.
 
-Another service's list is one row of LISTS. SageMaker's fields are those that users of its list filter by.
+To add a service: a row of LISTS. SageMaker's products have only the fields by which users filter.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from slipway.jobs.words.catalogue.instances import InstanceType, Price, instance
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.recorded import paged
 
-TERM = "JRTCKXETXF"  # the price list's code of "on demand"
-UNIT = "6YS6EN2CT7"  # and of "per hour"
+TERM = "JRTCKXETXF"  # the price list's code for On-Demand
+UNIT = "6YS6EN2CT7"  # its code for "per hour"
 
 Parameters = Mapping[str, Any]
 Types = Callable[[], tuple[InstanceType, ...]]

@@ -1,6 +1,6 @@
-"""The names and the policies that S3 takes for a bucket.
+"""Refuses bucket names and bucket policies that S3 refuses.
 
-Sources: S3 user guide, "General purpose bucket naming rules"; the words of policies are quoted by many users.
+Sources: S3 user guide, "General purpose bucket naming rules"; many users quote the messages for policies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_allowed(name: str) -> bool:
 
 
 def what_is_wrong(policy: str, bucket: str) -> str:
-    """Return what S3 says of a policy that it refuses."""
+    """Return S3's message for a policy that it refuses; "" if it accepts it."""
     of_bucket = rf"(?i)\*$|arn:[a-z-]+:s3:::{re.escape(bucket)}([/*]|$)"
     for statement in principals.statements(policy):
         unknown = principals.unknown(json.dumps({"Statement": [statement]}))
@@ -37,7 +37,7 @@ def what_is_wrong(policy: str, bucket: str) -> str:
 
 @lru_cache(maxsize=1)
 def guard() -> None:
-    """Let moto refuse the others, for good, since its classes outlive a reset."""
+    """Patch moto once, since its classes outlive a reset, to refuse other names and policies."""
     from moto.s3.exceptions import InvalidBucketName, S3ClientError
     from moto.s3.models import S3Backend
 

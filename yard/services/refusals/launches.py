@@ -1,7 +1,7 @@
-"""What EC2 refuses of an instance, asked by all that start one: RunInstances, Auto Scaling, Batch, AWS PCS.
+"""Refuses launches that EC2 refuses, for all that launch: RunInstances, Auto Scaling, Batch and AWS PCS.
 
-`data` is a launch as RunInstances words it, with what its launch template says. One value is a rule of
-LAUNCH_RULES; what several values and the type's facts say together is a function of CHECKS.
+`data` has RunInstances' parameters, merged with the launch template's. To refuse a single value: a rule of
+LAUNCH_RULES; a combination of values and the type's facts: a function of CHECKS.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_base64(text: str, _region: str) -> bool:
 
 
 def refuse_launch(data: Launch, region: str) -> None:
-    """Raise ApiError, in EC2's words, for what EC2 would not start."""
+    """Raise ApiError, in EC2's words, for a launch that EC2 would refuse."""
     refuse((*LAUNCH_RULES, *user_data_rules("InvalidParameterValue")), data, region)
     volumes.refuse_disks(data, region)
     known = find_instance_type(str(data.get("InstanceType") or ""))
@@ -87,7 +87,7 @@ def refuse_launch(data: Launch, region: str) -> None:
 
 
 def user_data_rules(code: str) -> tuple[RefusalRule, ...]:
-    """Return the rules of user data: RunInstances and launch templates answer with different codes."""
+    """Return the rules for user data; RunInstances and launch templates have different error codes."""
     limit = f"User data is limited to {MOST_USER_DATA_BYTES} bytes"
     return (
         _rule("UserData", is_base64, code, "Invalid BASE64 encoding of user data.", "quoted by its users"),
@@ -96,28 +96,31 @@ def user_data_rules(code: str) -> tuple[RefusalRule, ...]:
 
 
 def merged(given: Launch, template: Launch) -> dict[str, Any]:
-    """Return the launch with what its template says beside it; the request's own values come first."""
+    """Return the launch with its template's values; the request's own values take precedence."""
     return {**template, **{name: value for name, value in given.items() if value not in (None, [], "")}}
 
 
 def template_data(named: Mapping[str, Any], region: str) -> dict[str, Any] | None:
-    """Return what a launch template says; None for one that is not there: its caller refuses that."""
+    """Return the launch template's data; None if there is no such template, which the caller refuses."""
     templates = moto_backend("ec2", region).launch_templates.values()
     keys = {named.get("LaunchTemplateId") or named.get("launchTemplateId")}
     keys |= {named.get("LaunchTemplateName") or named.get("launchTemplateName")}
     keys.discard(None)
-    found = next((each for each in templates if keys & {each.id, each.name}), None)
+    found = next((template for template in templates if keys & {template.id, template.name}), None)
     number = str(named.get("Version") or named.get("version") or "$Default")
     if found is None or (number.isdigit() and not 1 <= int(number) <= len(found.versions)):
         return None
     return dict(found.get_version(number).data)
 
 
-# What EC2 looks at together.
+# Checks of combinations.
 
 
 def _architecture(data: Launch, known: InstanceType | None, region: str) -> None:
-    """Source of the words: aws-samples/amazon-autoscaling-mac1metal-ec2-with-terraform, issue 5."""
+    """Check the AMI's architecture.
+
+    Source of the words: aws-samples/amazon-autoscaling-mac1metal-ec2-with-terraform, issue 5.
+    """
     image = there.find_image(str(data.get("ImageId") or ""), region)
     if known and image is not None and image.architecture not in (None, known.architecture):
         raise _value(
@@ -129,7 +132,7 @@ def _architecture(data: Launch, known: InstanceType | None, region: str) -> None
 
 
 def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
-    """Source: EC2 user guide, "Network cards" and "Elastic network interfaces"; quoted by many users."""
+    """Check interfaces. Source: EC2 user guide, "Network cards", "Elastic network interfaces"; users."""
     cards = _cards(data)
     if not cards:
         return
@@ -142,7 +145,9 @@ def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
         raise _value("Each network interface requires a unique device index.")
     if (0, 0) not in cards:
         raise _combination("When specifying network interfaces, you must include a device at index 0.")
-    if len(cards) > 1 and any(each.get("AssociatePublicIpAddress") for each in data["NetworkInterfaces"]):
+    if len(cards) > 1 and any(
+        interface.get("AssociatePublicIpAddress") for interface in data["NetworkInterfaces"]
+    ):
         raise _combination(
             "The associatePublicIPAddress parameter cannot be specified when launching with "
             "multiple network interfaces"
@@ -155,8 +160,11 @@ def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
 
 
 def _efa(data: Launch, known: InstanceType | None, _region: str) -> None:
-    """Source: EC2 user guide, "Elastic Fabric Adapter"; openshift/enhancements quotes the words."""
-    kinds = [str(each.get("InterfaceType") or "interface") for each in data.get("NetworkInterfaces") or ()]
+    """Check EFAs. Source: EC2 user guide, "Elastic Fabric Adapter"; openshift/enhancements (words)."""
+    kinds = [
+        str(interface.get("InterfaceType") or "interface")
+        for interface in data.get("NetworkInterfaces") or ()
+    ]
     wanted = sum(kind.startswith("efa") for kind in kinds)
     if known and wanted and not known.has_efa:
         raise ApiError("UnsupportedOperation", f"EFA interfaces are not supported on {known.name}")
@@ -168,8 +176,8 @@ def _efa(data: Launch, known: InstanceType | None, _region: str) -> None:
 
 
 def _efa_of_cards(data: Launch, _known: InstanceType | None, _region: str) -> None:
-    """Source: EC2 user guide, "Elastic Fabric Adapter": one for each network card."""
-    kinds = [str(each.get("InterfaceType") or "") for each in data.get("NetworkInterfaces") or ()]
+    """Check that each network card has at most one EFA. Source: EC2 user guide, "Elastic Fabric Adapter"."""
+    kinds = [str(interface.get("InterfaceType") or "") for interface in data.get("NetworkInterfaces") or ()]
     at = [(card, kind) for (card, _), kind in zip(_cards(data), kinds, strict=True)]
     shared = {card for card, kind in at if sum(one == (card, kind) for one in at) > 1 and "efa" in kind}
     if shared:
@@ -180,9 +188,12 @@ def _efa_of_cards(data: Launch, _known: InstanceType | None, _region: str) -> No
 
 
 def _networks(data: Launch, _known: InstanceType | None, region: str) -> None:
-    """Source of the words: RunInstances, quoted by many users."""
+    """Check that groups and subnets are in one VPC. Source of the words: many users."""
     pairs = [(data.get("SubnetId"), data.get("SecurityGroupIds"))]
-    pairs += [(each.get("SubnetId"), each.get("Groups")) for each in data.get("NetworkInterfaces") or ()]
+    pairs += [
+        (interface.get("SubnetId"), interface.get("Groups"))
+        for interface in data.get("NetworkInterfaces") or ()
+    ]
     for subnet, groups in pairs:
         place = there.find_subnet(subnet, region) if subnet else None
         for group in groups or ():
@@ -195,7 +206,7 @@ def _networks(data: Launch, _known: InstanceType | None, region: str) -> None:
 
 
 def _keys(data: Launch, _known: InstanceType | None, _region: str) -> None:
-    """Source: API reference, EbsBlockDevice."""
+    """Check the keys of disks. Source: API reference, EbsBlockDevice."""
     for disk in data.get("BlockDeviceMappings") or ():
         told = disk.get("Ebs") or {}
         if told.get("KmsKeyId") and str(told.get("Encrypted", "")).lower() != "true":
@@ -216,7 +227,7 @@ CHECKS: tuple[Callable[[Launch, InstanceType | None, str], None], ...] = (
 
 
 def _offered(known: InstanceType, region: str, zone: str) -> None:
-    """Source of the words: aws-samples and others, who were refused t3.micro in us-east-1e."""
+    """Check that the zone offers the type. Source of the words: aws-samples (t3.micro in us-east-1e)."""
     zones = zones_of(known.name, region)
     if zones is None:
         return
@@ -236,17 +247,17 @@ def _offered(known: InstanceType, region: str, zone: str) -> None:
 
 
 def zones_of(name: str, region: str) -> list[str] | None:
-    """Return the zones in which the type is offered; None in a region of which nothing is known."""
+    """Return the zones that offer the type; None if nothing is known about the region."""
     listed = _offerings("availability-zone", region)
     return sorted(each["Location"] for each in listed if each["InstanceType"] == name) if listed else None
 
 
 def _zones(region: str) -> frozenset[str]:
-    return frozenset(each["Location"] for each in _offerings("availability-zone", region))
+    return frozenset(offering["Location"] for offering in _offerings("availability-zone", region))
 
 
 def types_in(region: str) -> frozenset[str]:
-    return frozenset(each["InstanceType"] for each in _offerings("region", region))
+    return frozenset(offering["InstanceType"] for offering in _offerings("region", region))
 
 
 def _offerings(kind: str, region: str) -> Sequence[Mapping[str, str]]:
@@ -256,7 +267,7 @@ def _offerings(kind: str, region: str) -> Sequence[Mapping[str, str]]:
 
 
 def example_of(kind: str) -> str:
-    """Return a type of a family such as c7g; a type is its own example."""
+    """Return a type of a family such as c7g; for a type, the type itself."""
     return (
         kind
         if "." in kind
@@ -266,15 +277,18 @@ def example_of(kind: str) -> str:
 
 def _zone(data: Launch, region: str) -> str:
     told = (data.get("Placement") or {}).get("AvailabilityZone")
-    subnets = [data.get("SubnetId"), *(each.get("SubnetId") for each in data.get("NetworkInterfaces") or ())]
+    subnets = [
+        data.get("SubnetId"),
+        *(interface.get("SubnetId") for interface in data.get("NetworkInterfaces") or ()),
+    ]
     place = next((there.find_subnet(each, region) for each in subnets if each), None)
     return str(told or (place.availability_zone if place is not None else ""))
 
 
 def _cards(data: Launch) -> list[tuple[int, int]]:
     return [
-        (int(each.get("NetworkCardIndex") or 0), int(each.get("DeviceIndex") or 0))
-        for each in data.get("NetworkInterfaces") or ()
+        (int(interface.get("NetworkCardIndex") or 0), int(interface.get("DeviceIndex") or 0))
+        for interface in data.get("NetworkInterfaces") or ()
     ]
 
 

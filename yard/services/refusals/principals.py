@@ -1,7 +1,7 @@
-"""Who may stand as a principal in a policy: IAM looks each up when the policy is written.
+"""Finds unknown principals in a policy: IAM looks each up when the policy is written.
 
-Source: IAM user guide, "AWS JSON policy elements: Principal". A service that AWS names otherwise than its API
-is a word of _OTHER_WORDS.
+Source: IAM user guide, "AWS JSON policy elements: Principal". For a service whose principal differs from its
+API's name: a word of _OTHER_WORDS.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENTITY = re.compile(rf"arn:aws:iam::{ACCOUNT}:(?P<kind>role|user)/(?P<name>.+)"
 
 
 def unknown(document: str) -> tuple[str, str] | None:
-    """Return the first principal that nobody is, with its type; None if each is somebody."""
+    """Return the first principal that does not exist, with its type; None if all exist."""
     for kind, text in _principals(document):
         if kind == "Service" and not _is_service(text):
             return "SERVICE", text
@@ -42,7 +42,7 @@ def _principals(document: str) -> Iterator[tuple[str, str]]:
     try:
         statements: Any = json.loads(document).get("Statement") or []
     except (ValueError, AttributeError):
-        return  # whoever reads the policy refuses it
+        return  # another check refuses the policy
     listed: list[Any] = statements if isinstance(statements, list) else [statements]
     for statement in listed:
         named: Any = statement.get("Principal") if isinstance(statement, Mapping) else None
@@ -58,7 +58,7 @@ def _is_service(text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _services() -> frozenset[str]:
-    """Return the names under which botocore knows AWS's services, and how they are reached and signed for."""
+    """Return botocore's names of AWS's services, with their endpoint prefixes and signing names."""
     from botocore.session import get_session
 
     session, found = get_session(), set(_OTHER_WORDS.split())
@@ -70,7 +70,7 @@ def _services() -> frozenset[str]:
 
 
 def _is_entity(text: str) -> bool:
-    """Other accounts' roles and users cannot be known here; a service makes its own linked role."""
+    """Return True if the ARN may exist: other accounts and service-linked roles are not checked."""
     match = _ENTITY.fullmatch(text)
     if not match:
         return text == "*" or text.isdigit() or text.startswith(("arn:", "AROA", "AIDA"))
@@ -92,7 +92,7 @@ def named(value: object) -> list[str]:
     return (
         [value]
         if isinstance(value, str)
-        else [str(each) for each in value]
+        else [str(item) for item in value]
         if isinstance(value, list)
         else []
     )

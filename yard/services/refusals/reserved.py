@@ -1,6 +1,6 @@
-"""Names that AWS keeps for itself, ranges of numbers, and statements of policies that no service takes.
+"""Refuses reserved names, numbers out of range, and policy statements that no service accepts.
 
-To add one: a row of RULES for one value, or a function of REQUESTS for what several say together.
+To add a refusal: a row of RULES for a single value, or a function of REQUESTS for a combination.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _PROTOCOLS = ("-1", "tcp", "udp", "icmp", "icmpv6", "all", *map(str, range(256))
 _SNS_PROTOCOLS = ("http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose")
 _PUBLIC_TAGS = rows(
     ["TagSpecifications[].Tags[].Key", "Tags[].Key"],
-    matching(r"(?!(?i:aws:(?!cloudformation:))).*"),  # CloudFormation of the yard marks what it made
+    matching(
+        r"(?!(?i:aws:(?!cloudformation:))).*"
+    ),  # the yard's CloudFormation sets aws:cloudformation: tags
     "InvalidParameterValue",
     "Tag keys starting with 'aws:' are reserved for internal use",
     "EC2 user guide, Tag restrictions; quoted by its users",
@@ -123,7 +125,7 @@ def _bits(cidr: object) -> int | None:
 
 
 def _run(parameters: Parameters, region: str) -> None:
-    """Source: EC2 API error codes; the second's words are quoted by many users."""
+    """Check template id and address of a launch. Source: EC2 API error codes; many users quote the second."""
     named = parameters.get("LaunchTemplate") or {}
     identifier = named.get("LaunchTemplateId")
     if identifier and launches.template_data({"LaunchTemplateId": identifier}, region) is None:
@@ -137,7 +139,7 @@ def _run(parameters: Parameters, region: str) -> None:
 
 
 def _ports(parameters: Parameters, _region: str) -> None:
-    """Source of the words: quoted by users of AuthorizeSecurityGroupIngress."""
+    """Check port ranges. Source of the words: users of AuthorizeSecurityGroupIngress."""
     for permission in parameters.get("IpPermissions") or ():
         if str(permission.get("IpProtocol")) not in ("tcp", "udp", "6", "17"):
             continue
@@ -171,7 +173,7 @@ def _malformed(words: str) -> ApiError:
 
 
 def _parameter(parameters: Parameters, region: str) -> None:
-    """Source: Systems Manager API reference, PutParameter; its words are quoted by many users."""
+    """Check a parameter. Source: Systems Manager API reference, PutParameter; many users quote the words."""
     value, pattern = str(parameters.get("Value") or ""), parameters.get("AllowedPattern")
     if len(value.encode()) > 4_096 and parameters.get("Tier", "Standard") == "Standard":
         raise ApiError(
@@ -192,7 +194,7 @@ def _parameter(parameters: Parameters, region: str) -> None:
 
 
 def _alarm(parameters: Parameters, _region: str) -> None:
-    """Source of the words: CloudWatch, quoted by its users; a week since 2024, for periods of an hour."""
+    """Check an alarm's range: a day, or for periods from an hour a week. Source of the words: users."""
     period, count = int(parameters.get("Period") or 0), int(parameters.get("EvaluationPeriods") or 0)
     most, name, more = (
         (604_800, "week", " for alarms using period >= 3600") if period >= 3_600 else (86_400, "day", "")
@@ -206,7 +208,7 @@ def _alarm(parameters: Parameters, _region: str) -> None:
 
 
 def _subscription(parameters: Parameters, _region: str) -> None:
-    """Source: SNS, quoted by its users."""
+    """Check an e-mail address. Source: users of SNS."""
     if parameters.get("Protocol") == "email" and "@" not in str(parameters.get("Endpoint") or ""):
         raise ApiError("InvalidParameter", "Invalid parameter: Email address")
 

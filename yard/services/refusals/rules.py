@@ -1,6 +1,6 @@
-"""The table: which values each operation refuses, in AWS's words, and where AWS says so.
+"""The table of values that each operation refuses, in AWS's words, with the source.
 
-The first row that refuses answers. What no single value says is a function of REQUESTS, below the table.
+The first row that refuses decides. For combinations of values: a function of REQUESTS, below the table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slipway.yard.services.refusals.table import (
     values_at,
 )
 
-# The custom settings of Slurm that AWS PCS takes, as its user guide lists them for each level.
+# Custom Slurm settings that AWS PCS accepts at each level (user guide).
 _CLUSTERS = """
     AccountingStorageEnforce AccountingStorageTRES AccountingStoreFlags AuthAltParameters CliFilterParameters
     CliFilterPlugins CommunicationParameters DefMemPerCPU Epilog EnforcePartLimits FairShareDampeningFactor
@@ -61,7 +61,7 @@ _PERMISSIONS = ("IpRanges", "Ipv6Ranges", "UserIdGroupPairs", "PrefixListIds")
 
 
 def within(most: int) -> Holds:
-    """IAM counts the characters of a policy without white space."""
+    """Return a check of a policy's length; IAM counts its characters without white space."""
     return lambda value, _region: len(re.sub(r"\s", "", str(value))) <= most
 
 
@@ -190,7 +190,7 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
 
 
 def check(call: Call) -> None:
-    """Raise ApiError for what AWS refuses of this call."""
+    """Raise ApiError if AWS would refuse this call."""
     name, parameters = f"{call.service}:{call.operation}", call.parameters
     if parameters is None:
         return
@@ -208,7 +208,7 @@ def _run(parameters: Parameters, region: str) -> None:
 
 
 def _trust(parameters: Parameters, _region: str) -> None:
-    """Source of the words: hashicorp/terraform-provider-aws waits for these of IAM."""
+    """Check a trust policy's principals. Source of the words: hashicorp/terraform-provider-aws."""
     document = parameters.get("AssumeRolePolicyDocument") or parameters.get("PolicyDocument")
     if found := principals.unknown(str(document)):
         kind, text = found
@@ -216,7 +216,7 @@ def _trust(parameters: Parameters, _region: str) -> None:
 
 
 def _key(parameters: Parameters, _region: str) -> None:
-    """Source of the words: AWS KMS API reference, PutKeyPolicy."""
+    """Check a key policy. Source of the words: AWS KMS API reference, PutKeyPolicy."""
     policy = parameters.get("Policy")
     if policy is None:
         return
@@ -254,9 +254,9 @@ def _covers(action: str) -> bool:
 
 
 def _inline(parameters: Parameters, _region: str) -> None:
-    """Source: IAM and AWS STS quotas. All inline policies of a role count together."""
+    """Check the size of a role's inline policies together. Source: IAM and AWS STS quotas."""
     name = parameters["RoleName"]
-    role = next((each for each in moto_backend("iam").roles.values() if each.name == name), None)
+    role = next((role for role in moto_backend("iam").roles.values() if role.name == name), None)
     texts = dict(role.policies) if role is not None else {}
     texts[parameters["PolicyName"]] = parameters["PolicyDocument"]
     if not within(_MOST_INLINE)("".join(map(str, texts.values())), ""):
@@ -265,11 +265,11 @@ def _inline(parameters: Parameters, _region: str) -> None:
 
 
 def _document(parameters: Parameters, _region: str) -> None:
-    """Source: SSM user guide, "Document schema versions and features"."""
+    """Check a document's schema. Source: SSM user guide, "Document schema versions and features"."""
     try:
         version = json.loads(parameters["Content"]).get("schemaVersion")
     except (ValueError, AttributeError):
-        return  # YAML, or nothing that the service reads
+        return  # YAML, or unreadable
     if version not in ("0.3", "1.0", "1.2", "2.0", "2.2"):
         raise ApiError(
             "InvalidDocumentSchemaVersion", f"Document schema version, {version}, is not supported."
@@ -277,7 +277,7 @@ def _document(parameters: Parameters, _region: str) -> None:
 
 
 def _scaling(parameters: Parameters, region: str) -> None:
-    """Auto Scaling tries a launch before it keeps a template; quoted by many users."""
+    """Check the launch template as Auto Scaling does, by a dry run. Source of the words: many users."""
     mixed = (parameters.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
     named = parameters.get("LaunchTemplate") or mixed.get("LaunchTemplateSpecification")
     refuse(_SCALING, parameters, region)
@@ -287,7 +287,9 @@ def _scaling(parameters: Parameters, region: str) -> None:
     data = launches.template_data(named, region) if named else None
     if data is None:
         return
-    kinds = [each.get("InstanceType") for each in mixed.get("Overrides") or ()] or [data.get("InstanceType")]
+    kinds = [override.get("InstanceType") for override in mixed.get("Overrides") or ()] or [
+        data.get("InstanceType")
+    ]
     for kind in kinds:
         try:
             launches.refuse_launch({**data, "InstanceType": kind}, region)

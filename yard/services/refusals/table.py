@@ -1,7 +1,7 @@
-"""What AWS refuses although its models let it through: one table, asked before any service is.
+"""The form of the tables of refusals: what AWS refuses although its models allow it.
 
-A further refusal is a row: of RULES in rules.py or reserved.py for one value of a request, of LAUNCH_RULES
-and CHECKS in launches.py for an instance, whoever asks for it.
+To add a refusal: a row of RULES in rules.py or reserved.py for one value of a request, or of LAUNCH_RULES
+or CHECKS in launches.py for launches of instances by any service.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from slipway.yard.errors import ApiError
 
 Parameters = Mapping[str, Any]
-Holds = Callable[[Any, str], bool]  # of a value and a region
+Holds = Callable[[Any, str], bool]  # takes a value and a region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalRule:
-    """Refuses the values at `path` ([] means each item) that do not hold, in AWS's words."""
+    """Refuses values at `path` ([] means each item) for which `holds` is false, in AWS's words."""
 
     path: str
     holds: Holds
     code: str
     words: str  # {value} is the value
-    source: str  # where AWS says so
+    source: str  # where AWS documents it
 
 
 def rows(paths: Iterable[str], holds: Holds, code: str, words: str, source: str) -> tuple[RefusalRule, ...]:
@@ -43,7 +43,7 @@ def one_of(values: Iterable[object]) -> Holds:
 
 
 def refuse(rules: Sequence[RefusalRule], parameters: Parameters, region: str) -> None:
-    """Raise ApiError for the first value that its rule refuses."""
+    """Raise ApiError for the first value that a rule refuses."""
     for rule in rules:
         for _, value in values_at(parameters, rule.path):
             if not rule.holds(value, region):
@@ -51,7 +51,7 @@ def refuse(rules: Sequence[RefusalRule], parameters: Parameters, region: str) ->
 
 
 def values_at(parameters: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every value at the path that is there, with its place: `disks[].size` is each disk's size."""
+    """Yield (place, value) for each value at the path: `disks[].size` is each disk's size."""
     yield from _values(parameters, path.split("."), "")
 
 

@@ -1,4 +1,4 @@
-"""What is there in the account and the region, as a rule asks: True for what AWS would find."""
+"""Checks for rules if a resource exists: True if AWS would find it in the account and the region."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ec2 import placement_groups
 
-# AWS's own prefix lists have eight digits in public templates, and others here; a customer's has seventeen.
+# AWS's prefix lists have ids with eight digits, which differ here from public templates'; customers' have 17.
 _AWS_PREFIX_LIST = re.compile(r"pl-[0-9a-f]{8}")
-_PARAMETER = "resolve:ssm:"  # how a launch names a parameter that holds the image's id
+_PARAMETER = "resolve:ssm:"  # a launch's prefix for a parameter that holds the AMI's id
 
 
 def key_pair(name: str, region: str) -> bool:
@@ -41,32 +41,34 @@ def prefix_list(identifier: str, region: str) -> bool:
 
 
 def endpoint_service(name: str, region: str) -> bool:
-    """Return True for AWS's services of the region and the account's own; others' cannot be known here."""
-    own = any(name == each.service_name for each in moto_backend("ec2", region).configurations.values())
-    return own or ".vpce." in name or name in _endpoint_services(region)
+    """Return True for the services of AWS and of this account; those of other accounts count as existing."""
+    is_of_account = any(
+        name == service.service_name for service in moto_backend("ec2", region).configurations.values()
+    )
+    return is_of_account or ".vpce." in name or name in _endpoint_services(region)
 
 
 @lru_cache(maxsize=32)
 def _endpoint_services(region: str) -> frozenset[str]:
-    """The list of moto's snapshot and, since AWS adds to it, the services that botocore knows."""
+    """Return the services in moto's snapshot, and, since it gets outdated, those that botocore knows."""
     from botocore.session import get_session
 
     listed = moto_backend("ec2", region)._collect_default_endpoint_services(ACCOUNT, region)
-    names = {str(each.get("serviceName") or each.get("ServiceName")) for each in listed}
+    names = {str(service.get("serviceName") or service.get("ServiceName")) for service in listed}
     newer = {f"com.amazonaws.{region}.{name}" for name in get_session().get_available_services()}
     return frozenset(names | newer)
 
 
 def profile_name(name: str, _region: str) -> bool:
-    return any(each.name == name for each in moto_backend("iam").instance_profiles.values())
+    return any(profile.name == name for profile in moto_backend("iam").instance_profiles.values())
 
 
 def profile_arn(arn: str, _region: str) -> bool:
-    return any(each.arn == arn for each in moto_backend("iam").instance_profiles.values())
+    return any(profile.arn == arn for profile in moto_backend("iam").instance_profiles.values())
 
 
 def kms_key(identifier: str, region: str) -> bool:
-    """Return True for a key by id, ARN or alias; AWS's own aliases are there once their service is used."""
+    """Return True for a key by id, ARN or alias; AWS's own aliases count as existing."""
     if "alias/aws/" in identifier:
         return True
     backend, name = moto_backend("kms", region), identifier.rpartition(":")[2]
@@ -80,7 +82,7 @@ def parameter(name: str, region: str) -> bool:
 
 
 def image_parent(text: str, region: str) -> bool:
-    """Return True for a parent of an image recipe that is there."""
+    """Return True if the parent image of a recipe exists."""
     if text.startswith("ssm:"):
         return parameter(text.removeprefix("ssm:"), region)
     if text.startswith("ami-"):
@@ -98,7 +100,7 @@ def find_subnet(identifier: str, region: str) -> Any:
 
 
 def find_image(text: str, region: str) -> Any:
-    """Return moto's AMI, also by the parameter that holds its id; None for one that the yard cannot know."""
+    """Return moto's AMI, also by the parameter that holds its id; None if the yard does not know it."""
     identifier = text
     if text.startswith(_PARAMETER):
         name, _, version = text.removeprefix(_PARAMETER).partition(":")

@@ -1,4 +1,4 @@
-"""What EBS refuses of a volume's size and speed. Source of the limits: API reference, EbsBlockDevice."""
+"""Refuses volumes whose size or speed EBS refuses. Source of the limits: API reference, EbsBlockDevice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.yard.services.refusals import there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeLimits:
-    """Limits of a type: (least, most), or nothing where the parameter goes with other types only."""
+    """Limits of a volume type as (least, most); None if the type does not support the parameter."""
 
     gib: tuple[int, int]
     iops: tuple[int, int] | None = None
@@ -30,12 +30,12 @@ LIMITS: Mapping[str, VolumeLimits] = {
     "st1": VolumeLimits(gib=(125, 16_384)),
     "standard": VolumeLimits(gib=(1, 1_024)),
 }
-BASE_IOPS = 3_000  # of gp3, for which one also pays nothing
+BASE_IOPS = 3_000  # included in gp3's price
 MIB_S_PER_IOPS = 0.25
 
 
 def refuse_disks(data: Mapping[str, Any], region: str) -> None:
-    """Raise ApiError for a disk of an instance that EC2 refuses; the root's snapshot is the AMI's."""
+    """Raise ApiError for an instance's disk that EC2 refuses; the root volume has the AMI's snapshot."""
     image = there.find_image(str(data.get("ImageId") or ""), region)
     for disk in data.get("BlockDeviceMappings") or ():
         told = disk.get("Ebs")
@@ -45,7 +45,7 @@ def refuse_disks(data: Mapping[str, Any], region: str) -> None:
 
 
 def refuse(told: Mapping[str, Any], region: str, snapshot: Any = None) -> None:
-    """Raise ApiError for a volume that EBS refuses; `snapshot` is moto's, where the volume names none."""
+    """Raise ApiError for a volume that EBS refuses; `snapshot` is moto's, if the volume names none."""
     kind, size = str(told.get("VolumeType") or "gp2"), int(told.get("VolumeSize") or told.get("Size") or 0)
     if named := told.get("SnapshotId"):
         snapshot = moto_backend("ec2", region).snapshots.get(named)

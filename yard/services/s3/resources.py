@@ -1,4 +1,4 @@
-"""S3: buckets and their policies."""
+"""Resource types of S3: buckets and their policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slipway.yard.cloudformation.resources.scope import (
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 
-# S3's lifecycle rules: CloudFormation flattens what S3's own request nests.
+# Lifecycle rules: CloudFormation's are flat where S3's request is nested.
 
 
 def lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lifecycle_filter(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """S3 takes one condition as it is and several under And."""
+    """Return the rule's filter: a single condition, or several within And."""
     conditions = _present(
         {name: rule.get(name) for name in ("Prefix", "ObjectSizeGreaterThan", "ObjectSizeLessThan")}
     )
@@ -71,15 +71,15 @@ def _transitions(rule: Mapping[str, Any], name: str, *, days: str) -> list[dict[
     return [renamed(item, words) for item in [*(rule.get(f"{name}s") or []), *single]]
 
 
-# Further settings of buckets, in the words of S3's own requests where a template has others.
+# Other settings of buckets. Names in a template -> names in S3's request, where they differ.
 CORS_WORDS = {"ExposedHeaders": "ExposeHeaders", "MaxAge": "MaxAgeSeconds", "Id": "ID"}
-# By the property's list: the parameter's list, and the property and parameter that name whom to tell.
+# Property's list -> (parameter's list, property and parameter that name the target).
 NOTIFIED = {
     "TopicConfigurations": ("TopicConfigurations", "Topic", "TopicArn"),
     "QueueConfigurations": ("QueueConfigurations", "Queue", "QueueArn"),
     "LambdaConfigurations": ("LambdaFunctionConfigurations", "Function", "LambdaFunctionArn"),
 }
-# moto has no call for these; the template alone keeps them.
+# Only the template keeps these: moto has no calls for them.
 UNSEEN = (
     "AccelerateConfiguration AnalyticsConfigurations IntelligentTieringConfigurations "
     "InventoryConfigurations MetadataTableConfiguration MetricsConfigurations"
@@ -95,7 +95,7 @@ def cors(scope: ResourceScope) -> dict[str, Any]:
 
 
 def website(scope: ResourceScope) -> dict[str, Any]:
-    """Return the pages as S3 wants them: each in an object of its own."""
+    """Return the website configuration in S3's form: each page in an object of its own."""
     given = scope.properties["WebsiteConfiguration"]
     rules = [
         {"Redirect": rule["RedirectRule"], "Condition": rule.get("RoutingRuleCondition") or {}}
@@ -127,7 +127,7 @@ def _notified(item: Mapping[str, Any], whom: str, arn: str) -> dict[str, Any]:
 
 
 def stored(name: str, word: str, **parameters: Any) -> Setting:
-    """S3 keeps it for a bucket, in the property's own words unless parameters say otherwise."""
+    """Return a Setting that S3 stores for a bucket, with the property's value unless parameters are given."""
     put = call(f"put_{word}", Bucket=ID, **(parameters or {name: prop(name)}))
     return setting(name, put=put, remove=call(f"delete_{word}", Bucket=ID))
 
@@ -143,7 +143,7 @@ SETTINGS = (
             Bucket=ID,
             ObjectLockConfiguration=prop("ObjectLockConfiguration"),
         ),
-        remove=lambda _scope: None,  # S3 never takes it off a bucket
+        remove=lambda _scope: None,  # S3 cannot remove it
     ),
     setting(
         "NotificationConfiguration",
@@ -158,7 +158,7 @@ SETTINGS = (
 )
 
 
-# Bucket policies. They are judged where roles ask (yard/permissions); moto's own reading of them is off.
+# Bucket policies. yard/permissions judges them; moto's own check is off.
 
 
 def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | str | None) -> None:
@@ -170,9 +170,11 @@ def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | 
 
 def create_bucket(scope: ResourceScope) -> dict[str, Any]:
     region, name = scope.context.region, scope.properties["BucketName"]
-    if find("head_bucket", "ResponseMetadata", Bucket=name)(scope):  # in us-east-1 S3 would answer 200
+    if find("head_bucket", "ResponseMetadata", Bucket=name)(
+        scope
+    ):  # in us-east-1 S3 would answer 200 for an own bucket
         raise ApiError("BucketAlreadyOwnedByYou", f"{name} already exists")
-    # S3 itself: us-east-1 is the one region that must not be named.
+    # us-east-1 is the only region that must not be named.
     constraint = None if region == "us-east-1" else {"LocationConstraint": region}
     return scope.send(
         "create_bucket",
@@ -195,10 +197,9 @@ def logging_status(scope: ResourceScope) -> dict[str, Any]:
 
 
 def put_logging(scope: ResourceScope) -> None:
-    """moto wants the logging service permitted beforehand; S3 does not.
+    """Set the logging; a policy permits the logging service during the call, since moto checks that.
 
-    A policy that permits it for one bucket, as the CDK writes it, can only come after that bucket: so it is
-    permitted for the length of the call.
+    S3 does not, and the CDK's policy for the target bucket can only be made after the bucket.
     """
     status = logging_status(scope)
     target = status.get("LoggingEnabled", {}).get("TargetBucket")
@@ -240,13 +241,13 @@ def put_tags(scope: ResourceScope) -> None:
 
 
 def put_versioning(scope: ResourceScope) -> None:
-    """A bucket that was versioned once can only be suspended."""
+    """Set versioning; without the property, suspend it, since a versioned bucket stays versioned."""
     status = scope.properties.get("VersioningConfiguration", {}).get("Status", "Suspended")
     scope.send("put_bucket_versioning", Bucket=scope.id, VersioningConfiguration={"Status": status})
 
 
 def put_acl(scope: ResourceScope) -> None:
-    """S3's request writes BucketOwnerFullControl as bucket-owner-full-control."""
+    """Set the ACL: S3's request has bucket-owner-full-control for BucketOwnerFullControl."""
     words = re.findall(r"[A-Z][a-z]*", scope.properties.get("AccessControl", "Private"))
     scope.send("put_bucket_acl", Bucket=scope.id, ACL="-".join(words).lower())
 
@@ -260,7 +261,7 @@ def read(operation: str, name: str, path: str) -> Expression:
 
 
 def absent_when_refused(expression: Expression, code: str) -> Expression:
-    """S3 answers what is not configured with an error of its own."""
+    """Return the expression, with None for S3's error code that nothing is configured."""
 
     def live(scope: ResourceScope) -> Any:
         try:

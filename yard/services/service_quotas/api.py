@@ -1,4 +1,4 @@
-"""Service Quotas, of which moto has none: the API of what quotas.py holds."""
+"""The API of Service Quotas, which moto lacks; quotas.py keeps the quotas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Parameters = Mapping[str, Any]
 def _of_known_service(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if parameters.get("ServiceCode", "ec2") not in SERVICE_NAMES:
         reason = (
-            f"it has the quotas of {' and '.join(SERVICE_NAMES)}, and none of '{parameters['ServiceCode']}'"
+            f"it has only the quotas of {' and '.join(SERVICE_NAMES)}, not of '{parameters['ServiceCode']}'"
         )
         raise not_emulated("service-quotas", operation, reason=reason)
     return _ANSWERS[operation](parameters, region)
@@ -42,7 +42,9 @@ def _list(parameters: Parameters, region: str, *, as_default: bool = False) -> d
 
 def _request(parameters: Parameters, region: str) -> dict[str, Any]:
     made = quotas.request(_known(parameters), parameters["DesiredValue"], region)
-    wake = threading.Timer(quotas.approval_s(), reconciler.wake)  # for what a group could not start
+    wake = threading.Timer(
+        quotas.approval_s(), reconciler.wake
+    )  # groups then launch what the old quota prevented
     wake.daemon = True
     wake.start()
     return {"RequestedQuota": _requested(made)}

@@ -1,8 +1,8 @@
-"""The quotas of this account: what each allows, what runs, and what was asked for.
+"""The account's quotas: their values, their use, and requests for more.
 
-They start at a fresh account's values, in every Region for itself. Another quota is one line of QUOTAS; all
-count vCPUs. Codes and names are of Service Quotas' console, values of EC2's user guide, "Amazon EC2 instance
-quotas". Those of SageMaker's training jobs are in the table below.
+They start with a new account's values, separately in every Region. To add a quota of EC2: a line of QUOTAS;
+all count vCPUs. Codes and names are from the Service Quotas console, values from EC2's user guide, "Amazon
+EC2 instance quotas". Quotas of SageMaker's training jobs are lines of TRAINING_QUOTAS.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from slipway.yard.errors import ApiError
 from slipway.yard.moto_backends import moto_backend
 
-# SageMaker's quotas of training jobs that the yard knows by their codes. Another one is one line.
-# Codes and names are those that a public audit of Service Quotas lists. The large types have none in a fresh
-# account, as its users report; ml.m5.large has what one user's account printed; times are SageMaker's own.
-# A quota that is not here holds once `slipway yard grant-quota` has set it by its name.
+# SageMaker's quotas for training jobs whose codes the yard knows.
+# Codes and names are from a public audit of Service Quotas. Users report 0 for the large types in a new
+# account; the value of ml.m5.large is from one user's account; times are from SageMaker's documentation.
+# Any other quota applies only after `slipway yard grant-quota` has set it by its name.
 LONGEST_JOB = "Longest run time for a training job"
 _OF_INSTANCES = re.compile(r"ml\.[\w.-]+ for (spot )?training job usage")
 
@@ -30,7 +30,7 @@ _OF_INSTANCES = re.compile(r"ml\.[\w.-]+ for (spot )?training job usage")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJobQuota:
     name: str
-    value: int  # in a fresh account: instances, or seconds
+    value: int  # in a new account: instances, or seconds
 
 
 TRAINING_QUOTAS: Mapping[str, TrainingJobQuota] = {
@@ -47,12 +47,12 @@ TRAINING_QUOTAS: Mapping[str, TrainingJobQuota] = {
 
 
 def is_of_instances(name: str) -> bool:
-    """Return True for the name of a quota that counts a type's instances; it may have no code here."""
+    """Return True for the name of a quota of instances, even if its code is not known here."""
     return _OF_INSTANCES.fullmatch(name) is not None
 
 
 def code_or_name(text: str) -> str:
-    """Return the code of a quota of this name, if it has one here."""
+    """Return the code of the quota with this name, if it is known here; else the text."""
     return next((code for code, quota in TRAINING_QUOTAS.items() if quota.name == text), text)
 
 
@@ -64,8 +64,8 @@ SPOT, ON_DEMAND = "spot", "on-demand"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceQuota:
     name: str
-    families: tuple[str, ...]  # the letters that the names of its instance types begin with
-    vcpus: int  # in a fresh account
+    families: tuple[str, ...]  # beginnings of the names of its instance types
+    vcpus: int  # in a new account
     market: str = ON_DEMAND
 
 
@@ -90,13 +90,13 @@ QUOTAS: Mapping[str, ServiceQuota] = {
 }
 
 
-# By what Service Quotas calls their service.
+# Service Quotas' name of the service -> codes.
 _CODES: Mapping[str, tuple[str, ...]] = {"ec2": tuple(QUOTAS), "sagemaker": tuple(TRAINING_QUOTAS)}
 
 
 @dataclass(slots=True, kw_only=True)
 class QuotaRequest:
-    """Holds one RequestServiceQuotaIncrease, and when it is approved."""
+    """One RequestServiceQuotaIncrease, and when it is approved."""
 
     code: str
     region: str
@@ -112,12 +112,12 @@ class QuotaRequest:
 
 _lock = threading.Lock()
 _granted: dict[tuple[str, str], float] = {}  # (code, region) -> vCPUs
-_everywhere: dict[str, float] = {}  # code -> vCPUs, of every region
+_everywhere: dict[str, float] = {}  # code -> vCPUs, in every region
 _requests: list[QuotaRequest] = []
 
 
 def reset() -> None:
-    """Make the account a fresh one again."""
+    """Restore a new account's quotas."""
     with _lock:
         _granted.clear()
         _everywhere.clear()
@@ -125,7 +125,7 @@ def reset() -> None:
 
 
 def grant(code: str, vcpus: float, region: str | None = None) -> None:
-    """Set a quota at once, in one Region or in all of them; those of training jobs go by their names, too."""
+    """Set a quota at once, in one Region or in all; a training job's may be given by name."""
     code = code_or_name(code)
     if code not in known_codes() and not is_of_instances(code):
         raise ApiError(
@@ -139,7 +139,7 @@ def grant(code: str, vcpus: float, region: str | None = None) -> None:
 
 
 def known_codes(service: str | None = None) -> tuple[str, ...]:
-    """Return the codes of one service, as Service Quotas calls it, or of all."""
+    """Return the codes of one service, by Service Quotas' name, or of all."""
     return tuple(code for name, codes in _CODES.items() if service in (None, name) for code in codes)
 
 
@@ -157,7 +157,7 @@ def of_a_fresh_account(code: str) -> float:
 
 
 def of_training(name: str, region: str) -> float | None:
-    """Return what a quota of training jobs allows; None if it is not known here and nobody has set it."""
+    """Return the value of a training job quota; None if it is not known here and was not set."""
     code = code_or_name(name)
     if code in TRAINING_QUOTAS:
         return limit(code, region)
@@ -166,13 +166,13 @@ def of_training(name: str, region: str) -> float | None:
 
 
 def request(code: str, vcpus: float, region: str) -> QuotaRequest:
-    """Ask for more; refused where it is not more, or where an earlier request is still open."""
+    """Request a higher value; raise ApiError if it is not higher, or another request is still open."""
     if vcpus <= limit(code, region):
         raise ApiError(
             "IllegalArgumentException",
             f"You must provide a quota value greater than the current value of {limit(code, region):.0f}.",
         )
-    if any(each.status == "PENDING" for each in requests(region, code)):
+    if any(asked.status == "PENDING" for asked in requests(region, code)):
         raise ApiError(
             "ResourceAlreadyExistsException",
             "Only one open service quota increase request is allowed per quota.",
@@ -185,30 +185,30 @@ def request(code: str, vcpus: float, region: str) -> QuotaRequest:
 
 def requests(region: str, code: str | None = None) -> list[QuotaRequest]:
     with _lock:
-        return [each for each in _requests if each.region == region and code in (None, each.code)]
+        return [asked for asked in _requests if asked.region == region and code in (None, asked.code)]
 
 
 def limit(code: str, region: str) -> float:
-    """Return what the quota allows now: the fresh account's, or the most that was granted."""
-    approved = [each.vcpus for each in requests(region, code) if each.status == "APPROVED"]
+    """Return the quota's value now: a new account's, or the highest that was granted."""
+    approved = [asked.vcpus for asked in requests(region, code) if asked.status == "APPROVED"]
     with _lock:
         granted = _granted.get((code, region), _everywhere.get(code, of_a_fresh_account(code)))
     return max(granted, *approved) if approved else granted
 
 
 def refuse_above(instance_type: str, count: int, region: str, market: str = ON_DEMAND) -> None:
-    """Raise EC2's VcpuLimitExceeded if so many more instances would be above the quota of their family."""
+    """Raise EC2's VcpuLimitExceeded if `count` more instances would exceed the quota of their family."""
     if fitting(instance_type, count, region, market) < count:
         raise ApiError(*_REFUSALS[market](limit(str(code_of(instance_type, market)), region)))
 
 
 def refusal(instance_type: str, region: str, market: str) -> str:
-    """Return what EC2 says of a launch that is above the quota."""
+    """Return EC2's message for a launch that exceeds the quota."""
     return _REFUSALS[market](limit(str(code_of(instance_type, market)), region))[1]
 
 
 def fitting(instance_type: str, count: int, region: str, market: str = ON_DEMAND) -> int:
-    """Return how many of so many more instances the quota of their family leaves room for."""
+    """Return how many of `count` more instances the quota of their family allows."""
     code, each = code_of(instance_type, market), vcpus_of(instance_type)
     if code is None or each == 0:
         return count
@@ -234,7 +234,7 @@ def in_use(code: str, region: str) -> int:
 
 
 def code_of(instance_type: str, market: str) -> str | None:
-    """Return the quota that counts this type; None for those that the yard has not."""
+    """Return the code of the quota that counts this type; None if the yard has none."""
     found = re.match(r"[a-z]+", instance_type)
     family = found[0] if found else ""
     for code, quota in QUOTAS.items():
@@ -244,7 +244,7 @@ def code_of(instance_type: str, market: str) -> str | None:
 
 
 def vcpus_of(instance_type: str) -> int:
-    """Return a type's vCPUs as moto and the catalogue know them; an unknown one counts nothing."""
+    """Return a type's vCPUs from moto or the catalogue; 0 for an unknown type."""
     from moto.ec2.models import instance_types
 
     described = instance_types.INSTANCE_TYPES.get(instance_type, {})

@@ -1,6 +1,6 @@
-"""What AWS services publish to a topic in their own name: delivered if the topic and its key allow it.
+"""Delivers what AWS services publish to a topic on their own, if the topic's policy and key allow it.
 
-A new service is a row of PUBLISHERS.
+To add a service: a row of PUBLISHERS.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.roles import judge_service
 
 _KEY_USE = ("kms:GenerateDataKey", "kms:Decrypt")
-_OWN_KEY = "alias/aws/sns"  # AWS's, whose policy admits no service
+_OWN_KEY = "alias/aws/sns"  # AWS managed key; its policy allows no service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class TopicPublisher:
     to_kms: tuple[str, ...]
 
 
-# A topic's default policy asks for the owner, whom CloudWatch alone names. EventBridge tells KMS nothing
-# (Amazon SNS developer guide, "Key management").
+# A topic's default policy checks the owner, which only CloudWatch sends. EventBridge sends KMS no condition
+# keys (Amazon SNS developer guide, "Key management").
 PUBLISHERS: Mapping[str, TopicPublisher] = {
     "budgets": TopicPublisher(
         principal="budgets.amazonaws.com",
@@ -46,7 +46,7 @@ PUBLISHERS: Mapping[str, TopicPublisher] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """A message of the service to a topic, on behalf of an alarm, a rule or a budget."""
+    """A service's message to a topic, for an alarm, a rule or a budget."""
 
     service: str  # a key of PUBLISHERS
     source_arn: str
@@ -71,7 +71,7 @@ def publish(publication: Publication) -> str | None:
 
 
 def lost(source_arn: str, target_arn: str, problem: str) -> None:
-    """Keep what was not delivered for `slipway yard status`: AWS would tell nobody."""
+    """Record an undelivered message for `slipway yard status`: AWS would not report it."""
     _lost.append(f"{source_arn} to {target_arn}: {problem}")
     del _lost[:-_MOST_KEPT]
 
@@ -115,7 +115,7 @@ def _sent(names: tuple[str, ...], publication: Publication) -> dict[str, str]:
 
 
 def _key_arn(key_id: str, topic_arn: str) -> str | None:
-    """Return the ARN of an enabled key, however the topic names it; None where no service may use it."""
+    """Return the ARN of the topic's key, if it is enabled; None if no service may use it."""
     backend = moto_backend("kms", topic_arn.split(":")[3])
     name = key_id.rpartition(":")[2] if ":alias/" in key_id else key_id
     if name == _OWN_KEY:

@@ -1,4 +1,4 @@
-"""The mails that AWS would send. Here they are kept, and `slipway yard mail` shows them."""
+"""Keeps the mails that AWS would send; `slipway yard mail` shows them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def send(to: str, subject: str, text: str) -> None:
 
 
 def listed() -> list[dict[str, Any]]:
-    """List the mails, the oldest first."""
+    """Return the mails, the oldest first."""
     with _lock:
         return [asdict(mail) for mail in _mails]
 

@@ -1,4 +1,4 @@
-"""What tells people: SNS's topics, their subscriptions and policies; budgets."""
+"""Resource types of SNS (topics, subscriptions, policies) and Budgets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 from slipway.yard.services.sns.subscriptions import PENDING
 
-# SNS keeps these as attributes of a topic, all of them text.
+# Properties that are attributes of a topic in SNS, all of them strings.
 TOPIC_ATTRIBUTES = (
     "ContentBasedDeduplication DataProtectionPolicy DisplayName FifoThroughputScope KmsMasterKeyId "
     "SignatureVersion TracingConfig"
@@ -53,13 +53,13 @@ def subscription_attribute(name: str) -> Setting:
 
 
 def subscribe(scope: ResourceScope) -> None:
-    """The subscriptions written inside a topic."""
+    """Create and remove the subscriptions that the template lists within the topic."""
     wanted = scope.properties.get("Subscription") or []
     for item in scope.before.get("Subscription") or []:
         if item not in wanted:
             for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
                 is_it = (found["Protocol"], found["Endpoint"]) == (item["Protocol"], item["Endpoint"])
-                if is_it and found["SubscriptionArn"] != PENDING:  # nothing can end one that is not confirmed
+                if is_it and found["SubscriptionArn"] != PENDING:  # an unconfirmed one cannot be removed
                     scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
     for item in wanted:
         if item not in (scope.before.get("Subscription") or []):
@@ -81,7 +81,7 @@ def put_topic_policy(scope: ResourceScope) -> None:
 
 
 def reset_topic_policy(scope: ResourceScope, topic: str) -> None:
-    """A topic always has a policy; without ours it is the one that lets its owner do everything."""
+    """Set the default policy, which allows the owner everything: a topic always has a policy."""
     owner = {
         "Sid": "__default_statement_ID",
         "Effect": "Allow",
@@ -117,7 +117,7 @@ def budget_name(scope: ResourceScope) -> str:
 
 
 def rewrite_budget(scope: ResourceScope) -> None:
-    """moto has no UpdateBudget: the budget is written anew under its own name."""
+    """Delete the budget and make it again under its name: moto has no UpdateBudget."""
     scope.send("delete_budget", AccountId=scope.context.account, BudgetName=scope.id)
     create_budget(scope)
 
@@ -172,7 +172,7 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Id": ID},
         settings=(
             changeable("Budget", put=rewrite_budget),
-            changeable("ResourceTags", put=lambda _scope: None),  # moto keeps none of a budget
+            changeable("ResourceTags", put=lambda _scope: None),  # moto keeps no tags of budgets
         ),
         delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
         reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},

@@ -1,6 +1,6 @@
-"""Subscriptions by e-mail: each waits until its address confirms it, and gets nothing before.
+"""Subscriptions by e-mail, which get no messages before their address confirms them.
 
-moto takes every subscription for confirmed and drops what is published to an address.
+moto counts every subscription as confirmed, and drops messages to an address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PENDING = "PendingConfirmation"
 CONFIRMATION = "AWS Notification - Subscription Confirmation"
 _NO_SUBJECT = "AWS Notification Message"
 
-_tokens: dict[str, str] = {}  # of a confirmation mail -> ARN of the subscription
+_tokens: dict[str, str] = {}  # token in a confirmation mail -> ARN of the subscription
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _subscribe(parameters: Parameters, region: str) -> dict[str, Any]:
     known = set(backend.subscriptions)
     found = backend.subscribe(parameters["TopicArn"], parameters.get("Endpoint"), protocol)
     attributes = dict(parameters.get("Attributes") or {})
-    # FilterPolicyScope first: it tells how to read the policy.
+    # FilterPolicyScope first: SNS checks the policy by it.
     for name in sorted(attributes, key=lambda name: name != "FilterPolicyScope"):
         backend.set_subscription_attributes(found.arn, name, attributes[name])
     if protocol in BY_MAIL:
@@ -117,19 +117,19 @@ def _shown(subscription: Any) -> dict[str, str]:
 
 
 def _delete_topic(parameters: Parameters, region: str) -> dict[str, Any]:
-    """moto keeps the subscriptions of a topic that is gone; SNS does not."""
+    """Delete the topic and its subscriptions, which moto would keep."""
     backend = moto_backend("sns", region)
     for arn, found in list(backend.subscriptions.items()):
         if found.topic_arn == parameters["TopicArn"]:
             backend.unsubscribe(arn)
-    if parameters["TopicArn"] in backend.topics:  # SNS is content with one that is not there
+    if parameters["TopicArn"] in backend.topics:  # for SNS an absent topic is no error
         backend.delete_topic(parameters["TopicArn"])
     return {}
 
 
 @lru_cache(maxsize=1)
 def _deliver_mails() -> None:
-    """Let moto's subscriptions hand what goes to an address to us."""
+    """Patch moto's subscriptions to pass messages for an address to mail.py."""
     from moto.sns.models import Subscription
 
     by_moto = Subscription.publish
@@ -146,7 +146,7 @@ def _deliver_mails() -> None:
 
 
 def _has_queue(arn: str) -> bool:
-    """Return False for a queue that is gone, or that a stack only recorded: SNS does not fail for one."""
+    """Return False for a deleted or recorded queue, which is no error for SNS."""
     from moto.sqs.models import sqs_backends
 
     _, _, _, region, account, name = arn.split(":")

@@ -1,4 +1,4 @@
-"""SSM's Run Command, run for real by run_command.py. A new operation is a function and its line below."""
+"""The API of Run Command; run_command.py runs commands. To add an operation: a function and its line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slipway.yard.services.ssm.run_command import Command, Invocation, StepOutco
 Parameters = Mapping[str, Any]
 
 MOST_LISTED = 50
-LOG_GROUP = "/aws/ssm/{}"  # where output goes when CloudWatch is asked for and no group is named
+LOG_GROUP = "/aws/ssm/{}"  # for CloudWatch output without a group
 _FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
 
 
@@ -50,7 +50,7 @@ def _send(parameters: Parameters, region: str) -> Answer:
 
 
 def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
-    """Find the document as it is deployed now, by name or ARN."""
+    """Return the document by name or ARN, as it is deployed now."""
     name = parameters["DocumentName"].rpartition("document/")[2]
     if name in documents.OWN:
         return name, "1", documents.OWN[name]
@@ -67,7 +67,7 @@ def _instances(parameters: Parameters, region: str) -> list[str]:
             "DuplicateInstanceId", "You cannot specify an instance ID in more than one association."
         )
     managed = {host.instance.id: host for host in _managed(region)}
-    if unknown := [each for each in named if each not in managed]:
+    if unknown := [host for host in named if host not in managed]:
         raise ApiError("InvalidInstanceId", f"Instances [[{', '.join(unknown)}]] not in a valid state")
     targets = parameters.get("Targets") or ()
     for host in managed.values() if targets else ():
@@ -86,7 +86,7 @@ def _is_target(host: Host, target: Mapping[str, Any]) -> bool:
 
 
 def _managed(region: str) -> list[Host]:
-    """Hosts on which an agent would answer."""
+    """Return the hosts whose agent would answer."""
     with host_store.changed:
         hosts = list(host_store.hosts.values())
     return [host for host in hosts if host.instance.region == region and documents.is_managed(host)]
@@ -98,13 +98,13 @@ def _cancel(parameters: Parameters, region: str) -> Answer:
 
 
 def _list(parameters: Parameters, region: str) -> Answer:
-    """The newest first."""
+    """List the commands, the newest first."""
     found = [command for command in reversed(list(run_command.commands.values())) if command.region == region]
     if wanted := parameters.get("CommandId"):
-        found = [each for each in found if each.id == wanted]
+        found = [command for command in found if command.id == wanted]
     if instance := parameters.get("InstanceId"):
-        found = [each for each in found if instance in each.invocations]
-    shown = [_shown_command(each) for each in found if _passes(_shown_command(each), parameters)]
+        found = [command for command in found if instance in command.invocations]
+    shown = [_shown_command(command) for command in found if _passes(_shown_command(command), parameters)]
     return _page("Commands", shown, parameters)
 
 
@@ -126,8 +126,8 @@ def _page(member: str, items: list[Answer], parameters: Parameters) -> Answer:
 
 
 def _passes(shown: Mapping[str, Any], parameters: Parameters) -> bool:
-    for each in parameters.get("Filters") or ():
-        key, value = each["key"], each["value"]
+    for condition in parameters.get("Filters") or ():
+        key, value = condition["key"], condition["value"]
         if key == "InvokedAfter" and shown["RequestedDateTime"] <= datetime.fromisoformat(value):
             return False
         if key == "InvokedBefore" and shown["RequestedDateTime"] >= datetime.fromisoformat(value):
@@ -173,9 +173,12 @@ def _describe_instances(parameters: Parameters, region: str) -> Answer:
 
 
 def _is_asked_for(host: Host, parameters: Parameters) -> bool:
-    filters = [(each["Key"], each.get("Values", [])) for each in parameters.get("Filters") or ()]
+    filters = [
+        (condition["Key"], condition.get("Values", [])) for condition in parameters.get("Filters") or ()
+    ]
     filters += [
-        (each["key"], each["valueSet"]) for each in parameters.get("InstanceInformationFilterList") or ()
+        (condition["key"], condition["valueSet"])
+        for condition in parameters.get("InstanceInformationFilterList") or ()
     ]
     fields = {"InstanceIds": host.instance.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
     fields |= {f"tag:{key}": value for key, value in host.instance.tags.items()}
@@ -194,15 +197,15 @@ OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
 
 Answer = dict[str, Any]
 
-DELIVERY_TIMEOUT_S = 3600  # TimeoutSeconds where none is given
-MOST_OUTPUT_LISTED = 2500  # characters of a step that ListCommandInvocations shows
+DELIVERY_TIMEOUT_S = 3600  # the default of TimeoutSeconds
+MOST_OUTPUT_LISTED = 2500  # characters of a step's output in ListCommandInvocations
 
 
-# How SSM's API shows a command and its invocations. A further member is a line of its function.
+# A command and its invocations as SSM's API shows them. To add a member: a line of the function.
 
 
 def _shown_command(sent_one: Command) -> Answer:
-    sent, states = sent_one.sent, [each.status for each in sent_one.invocations.values()]
+    sent, states = sent_one.sent, [invocation.status for invocation in sent_one.invocations.values()]
     return {
         "CommandId": sent_one.id,
         "DocumentName": sent["DocumentName"],
@@ -228,7 +231,7 @@ def _shown_command(sent_one: Command) -> Answer:
 
 
 def _shown_invocation(one: Invocation, step: str | None) -> Answer:
-    """GetCommandInvocation's: of the step that is named, else of the last one that has begun."""
+    """Return GetCommandInvocation's answer for the named step, else for the last one that has begun."""
     outcome = _outcome(one, step)
     return {
         **_of_both(one),
@@ -244,7 +247,7 @@ def _shown_invocation(one: Invocation, step: str | None) -> Answer:
 
 
 def _listed_invocation(one: Invocation, with_steps: bool) -> Answer:
-    """ListCommandInvocations'."""
+    """Return one entry of ListCommandInvocations."""
     return {
         **_of_both(one),
         "RequestedDateTime": one.command.requested_at,
@@ -273,7 +276,7 @@ def _outcome(one: Invocation, step: str | None) -> StepOutcome:
 
 
 def _times(outcome: StepOutcome) -> Answer:
-    """Return the times, each "" until it is known."""
+    """Return the start and end times; "" while unknown."""
     started, ended = outcome.started_at, outcome.ended_at
     if started is None:
         return {"ExecutionStartDateTime": "", "ExecutionEndDateTime": "", "ExecutionElapsedTime": ""}

@@ -1,7 +1,7 @@
-"""SSM's Automation: runbooks whose steps call AWS, run for real. A further action is a row of _ACTIONS.
+"""SSM's Automation: runs runbooks whose steps call AWS. To add an action: a row of ACTIONS.
 
 Schema: Systems Manager user guide, "Systems Manager Automation actions reference". Steps run with the
-credentials of the runbook's role, or with those of whoever started it.
+credentials of the runbook's role, or with those of the caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.roles import judge_service
 from slipway.yard.services.ssm import documents
 
-# The actions of runbooks: waiting, calling AWS, and going on by what it answered.
+# The actions of runbooks: wait, call AWS, and branch on its answer.
 _NAME = re.compile(r"\{\{\s*([A-Za-z0-9_.:]+)\s*\}\}")
 _STEP_OF_PATH = re.compile(r"\.(\w+)|\[(\d+)\]")
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -33,12 +33,12 @@ Clients = Callable[[str], Any]
 
 
 class RunbookFailed(Exception):
-    """A step cannot be carried out; the runbook ends."""
+    """Ends the runbook: a step failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Gives a step clients, and the word that its runbook was stopped."""
+    """Gives a step its clients, and the event that its runbook was stopped."""
 
     clients: Clients
     stopped: threading.Event
@@ -51,7 +51,7 @@ class RunbookOutcome:
 
 
 def clients(role: object, values: Mapping[str, Any], region: str) -> Clients:
-    """Return clients by service, with the rights of the runbook's role, which has to trust SSM."""
+    """Return a function for clients with the rights of the runbook's role, which must trust SSM."""
     arn = str(resolved(role, values)) if role else ""
     facts = {"aws:SourceAccount": ACCOUNT}
     if arn and not judge_service("ssm.amazonaws.com", "sts:AssumeRole", arn, facts).is_allowed:
@@ -64,11 +64,11 @@ def clients(role: object, values: Mapping[str, Any], region: str) -> Clients:
 
 
 def resolved(value: object, values: Mapping[str, Any]) -> Any:
-    """Replace {{ names }}; a text that is one name takes its value's type."""
+    """Replace {{ names }}; a string that is only one name becomes its value, with its type."""
     if isinstance(value, Mapping):
         return {key: resolved(each, values) for key, each in value.items()}
     if isinstance(value, list):
-        return [resolved(each, values) for each in value]
+        return [resolved(item, values) for item in value]
     if not isinstance(value, str):
         return value
     whole = _NAME.fullmatch(value.strip())
@@ -127,7 +127,9 @@ def _branch(inputs: Mapping[str, Any], _step: Mapping[str, Any], _around: Surrou
     for choice in inputs["Choices"]:
         tests = [(test, choice[name]) for name, test in _TESTS.items() if name in choice]
         if len(tests) != 1:
-            raise RunbookFailed(f"the yard knows one of {', '.join(_TESTS)} a choice, not {sorted(choice)}")
+            raise RunbookFailed(
+                f"a choice has {sorted(choice)}; the yard supports one of {', '.join(_TESTS)} in each"
+            )
         ((test, wanted),) = tests
         if test(str(choice["Variable"]), str(wanted)):
             return RunbookOutcome(next_step=choice["NextStep"])
@@ -169,7 +171,7 @@ class Execution:
     failure: str = ""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     steps: list[dict[str, Any]] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)  # what {{ names }} of the runbook stand for
+    values: dict[str, Any] = field(default_factory=dict)  # values of the runbook's {{ names }}
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
@@ -201,7 +203,7 @@ def _start(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _checked_values(content: Mapping[str, Any], given: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Check what was given against the runbook's parameters, and add their defaults."""
+    """Return the values of the runbook's parameters, checked and with defaults."""
     declared = content.get("parameters") or {}
     if unknown := sorted(given.keys() - declared.keys()):
         raise _invalid(f"Unknown parameters {unknown} were given.")
@@ -254,7 +256,7 @@ def _run_step(execution: Execution, step: Mapping[str, Any], client: Clients) ->
     run = ACTIONS.get(action)
     try:
         if run is None:
-            raise RunbookFailed(f"the yard runs no {action} of runbooks")
+            raise RunbookFailed(f"the yard does not support the action {action}")
         inputs = resolved(step.get("inputs") or {}, execution.values)
         outcome = run(inputs, step, Surroundings(clients=client, stopped=execution.stopped))
     except RunbookFailed as error:
@@ -271,7 +273,7 @@ def _get(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _list(_parameters: Parameters, region: str) -> dict[str, Any]:
-    """List the newest first."""
+    """List the executions, the newest first."""
     with _lock:
         found = [
             execution for execution in reversed(list(_executions.values())) if execution.region == region

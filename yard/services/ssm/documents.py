@@ -1,6 +1,6 @@
-"""SSM's Command documents: which parameters one takes, and what a host is to run for it.
+"""SSM's Command documents: checks their parameters, and returns the steps that a host should run.
 
-Schema: Systems Manager user guide, "Data elements and parameters". A further kind of step is a line of
+Schema: Systems Manager user guide, "Data elements and parameters". To add a kind of step: a line of
 _STEPS.
 """
 
@@ -20,10 +20,10 @@ from slipway.yard.moto_backends import moto_backend, moto_errors
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 
-EXECUTION_TIMEOUT_S = 3600  # of aws:runShellScript that says none
+EXECUTION_TIMEOUT_S = 3600  # the default of aws:runShellScript
 _PLACE = re.compile(r"\{\{\s*([\w.:-]+)\s*\}\}")
 _SHELL = ("/bin/sh",)
-# What Amazon's own document of this name does; others of Amazon's the yard has not.
+# AWS-RunShellScript, the only one of Amazon's documents that the yard has.
 RUN_SHELL_SCRIPT: Mapping[str, Any] = {
     "schemaVersion": "2.2",
     "parameters": {
@@ -84,7 +84,7 @@ def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> li
 
 
 def checked_values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return what each parameter is; raise ApiError for what the document does not allow."""
+    """Return the value of each parameter; raise ApiError for what the document does not allow."""
     if unknown := sorted(set(given) - set(declared)):
         raise _invalid(f"the document has no parameter {', '.join(unknown)}")
     return {name: _value(name, rule, given.get(name)) for name, rule in declared.items()}
@@ -93,18 +93,18 @@ def checked_values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str
 def _value(name: str, rule: Mapping[str, Any], given: Sequence[str] | None) -> Any:
     if given is None:
         if "default" not in rule:
-            raise _invalid(f"a value for the parameter {name} is wanted")
+            raise _invalid(f"the parameter {name} needs a value")
         return rule["default"]
     is_list = rule.get("type") == "StringList"
     if not is_list and len(given) != 1:
         raise _invalid(f"the parameter {name} takes one value")
     for text in given:
-        # `fullmatch`: Python's $ would let a line break in at the end.
+        # `fullmatch`, since Python's $ allows a line break at the end.
         pattern, allowed = rule.get("allowedPattern"), rule.get("allowedValues")
         if pattern and not re.fullmatch(pattern, text):
             raise _invalid(f"the value of the parameter {name} does not match {pattern}")
         if allowed and text not in map(str, allowed):
-            raise _invalid(f"the parameter {name} is one of {', '.join(map(str, allowed))}")
+            raise _invalid(f"the parameter {name} must be one of {', '.join(map(str, allowed))}")
         if not int(rule.get("minChars", 0)) <= len(text) <= int(rule.get("maxChars", len(text))):
             raise _invalid(f"the value of the parameter {name} is too short or too long")
     return list(given) if is_list else given[0]
@@ -144,15 +144,15 @@ _STEPS: Mapping[str, Callable[[Mapping[str, Any], Values, Mapping[str, str]], Do
 
 
 def _interpreter(text: str) -> tuple[str, ...]:
-    """The agent makes a file of it and runs that, so its first line has a say."""
+    """Return the interpreter in the script's first line: the agent runs the script as a file."""
     first = text.partition("\n")[0]
     return tuple(first[2:].split()) if first.startswith("#!") else _SHELL
 
 
 def _expanded(template: Any, values: Values) -> Any:
-    """Expand parameters as the agent does: text into text, and a list only where it stands alone."""
+    """Replace parameters as the agent does: within text by text, and alone by any value, such as a list."""
     if isinstance(template, list):
-        found = [_expanded(each, values) for each in template]
+        found = [_expanded(item, values) for item in template]
         return [line for each in found for line in (each if isinstance(each, list) else [each])]
     if not isinstance(template, str):
         return template
@@ -169,30 +169,30 @@ def _as_text(values: Values, place: re.Match[str]) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-# What the Systems Manager agent of a host may do with the host's role; the yard acts in its place.
-# A host without a role is managed all the same, as in an account with Default Host Management Configuration.
+# What a host's Systems Manager agent, which the yard imitates, may do with the host's role.
+# A host without a role is managed, too, as in an account with Default Host Management Configuration.
 # Source: Systems Manager user guide, "ec2messages, ssmmessages, and other API operations"; "Configuring
 # Amazon CloudWatch Logs for Run Command".
-_HAS_SYSTEM = ("booting", "running", "failed")  # of a host's states; the last one unless it is down
+_HAS_SYSTEM = ("booting", "running", "failed")  # states of a host; "failed" only unless it is down
 _CHANNELS = ("CreateControlChannel", "OpenControlChannel", "CreateDataChannel", "OpenDataChannel")
 
 
 def is_managed(host: Host) -> bool:
     """Return True if the host's agent could register and wait for commands.
 
-    It is one of a system's services: another one that failed does not keep it from answering.
+    The agent runs even if another service of the system failed.
     """
     instance = host.instance
     if instance.is_service or host.state not in _HAS_SYSTEM or host_store.is_down(host):
         return False
-    own = arn("ec2", instance.region, f"instance/{instance.id}")
-    register = ActionNeed(action="ssm:UpdateInstanceInformation", resource=own)
+    instance_arn = arn("ec2", instance.region, f"instance/{instance.id}")
+    registration = ActionNeed(action="ssm:UpdateInstanceInformation", resource=instance_arn)
     channels = (ActionNeed(action=f"ssmmessages:{act}") for act in _CHANNELS)
-    return not _refused(host, iter((register, *channels)))
+    return not _refused(host, iter((registration, *channels)))
 
 
 def may_log(host: Host, group: str, stream: str) -> bool:
-    """Return True if the agent may write a command's output there; it looks for both first."""
+    """Return True if the agent may write output to the stream; it first looks up group and stream."""
     region = host.instance.region
     logs = arn("logs", region, f"log-group:{group}:log-stream:")
     groups = arn("logs", region, "log-group::log-stream:")

@@ -1,4 +1,4 @@
-"""Finds the host that is a node of a job which Run Command started on the main node of an MPI cluster."""
+"""Finds the hosts, and the memory needs, of jobs that Run Command starts on an MPI cluster's main node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from slipway.yard.machines.memory import Need
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ssm.run_command import FINAL, Command, commands
 
-_TO_THE_SECOND = len("2026-11-23T15:15:55")  # as EC2 tells it to those who number the nodes
+_TO_THE_SECOND = len("2026-11-23T15:15:55")  # EC2's launch time, by which jobs number the nodes, has seconds
 
 
 def kill_node_of_command(job: str, node: int) -> str | None:
-    """Kill the host as a power failure would; return the job's name, or None where no command has it."""
+    """Kill a node's host as a power failure would; return the job's name, or None if there is no such job."""
     running = [
         command for command in list(commands.values()) if command.status not in FINAL and _name(command)
     ]
@@ -43,24 +43,24 @@ def _name(command: Command) -> str:
 
 
 def _hosts_beside(main: str) -> list[Host]:
-    """List the hosts of an instance's cluster as its jobs number them: the longest running first."""
+    """List the hosts of an instance's cluster in the order of its jobs' nodes: the longest running first."""
     with host_store.changed:
         cluster = host_store.hosts[main].instance.cluster if main in host_store.hosts else ""
-        hosts = [each for each in host_store.hosts.values() if cluster and each.instance.cluster == cluster]
-    alive = [each for each in hosts if each.state == "running"]
+        hosts = [host for host in host_store.hosts.values() if cluster and host.instance.cluster == cluster]
+    alive = [host for host in hosts if host.state == "running"]
     return sorted(alive, key=lambda each: (each.instance.launched_at[:_TO_THE_SECOND], each.instance.id))
 
 
-# What a job of an MPI cluster takes of this machine's memory, by its request, before its nodes read it.
+# The memory that a job of an MPI cluster needs on this machine, from its request.
 REQUEST_KEY = "RequestKey"  # the parameter of the document that runs a job
 _DOMAINS = "sys/devices/system/node"
 
 
 def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
-    """Return the memory that the command needs; None if it runs no job of ours and so needs little.
+    """Return the memory that the command needs; None if it runs no job of ours, or one that waits for others.
 
-    A job that waits for others begins when these have given back theirs, and holding its own until then could
-    keep them from starting.
+    Such a job starts after the others have released their memory; reserving its own before could
+    prevent them from starting.
     """
     keys = parameters.get(REQUEST_KEY) or ()
     buckets = (target.bucket for target in _targets(region) if keys and target.run_document == document)
@@ -82,7 +82,7 @@ def _targets(region: str) -> Iterator[MpiTarget]:
 
 
 def _records(region: str) -> Iterator[tuple[str, str]]:
-    """Each target's text, and where it lies; ten make a page."""
+    """Yield (name, text) of each target's parameter; SSM returns ten per page."""
     page: str | None = None
     while True:
         found, page = moto_backend("ssm", region).get_parameters_by_path(
@@ -94,7 +94,7 @@ def _records(region: str) -> Iterator[tuple[str, str]]:
 
 
 def _request(bucket: str, key: str) -> MpiJob | None:
-    """Read the request; return None if it is unreadable, for the node will say so."""
+    """Return the request; None if it is unreadable, which the node will report."""
     backend = moto_backend("s3")
     found = backend.get_object(bucket, key) if bucket in backend.buckets else None
     if found is None:
@@ -106,5 +106,5 @@ def _request(bucket: str, key: str) -> MpiJob | None:
 
 
 def _numa_domains(root: Path) -> int:
-    """Count the domains as the nodes do: hosts of the yard see this machine's."""
+    """Return the number of NUMA domains of this machine, which its hosts see, too."""
     return max(1, len(list((root / _DOMAINS).glob("node[0-9]*"))))

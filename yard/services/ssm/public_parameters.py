@@ -1,7 +1,8 @@
-"""AWS's public parameters of AMIs that moto lacks, and an AMI behind each that boots as any other here.
+"""AWS's public parameters for AMIs that moto lacks, and an AMI for each, which boots like any other here.
 
-To add some: a row of FAMILIES. Ids are the yard's own. Sources: each owner's page on finding its AMIs, as
-"Finding Ubuntu images with AWS Systems Manager", "Neuron DLAMI User Guide", the release notes of the DLAMIs.
+To add some: a row of FAMILIES. Ids are the yard's own. Sources: each owner's page on finding its AMIs, such
+as "Finding Ubuntu images with AWS Systems Manager", "Neuron DLAMI User Guide", the release notes of the
+DLAMIs.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmiFamily:
-    """The names that a pattern stands for, one for each choice of its parts, and whose AMIs they are."""
+    """Parameters whose names follow a pattern, one for each choice of its parts, and their AMIs' owner."""
 
     pattern: str  # below ROOT
     parts: tuple[tuple[str, ...], ...] = ()
-    owner: str = "137112412989"  # Amazon's own
+    owner: str = "137112412989"  # Amazon
     root_device: str = "/dev/sda1"
 
     def names(self) -> Iterator[str]:
@@ -51,7 +52,7 @@ FAMILIES = (
         parts=(("20.04", "22.04"), _PROCESSORS),
         owner=CANONICAL,
     ),
-    # Of the releases that Canonical keeps beside the newest, those that our locks pin.
+    # Of Canonical's older releases, those that our locks pin.
     AmiFamily(
         pattern="canonical/ubuntu/server/22.04/stable/20260826/{}/hvm/ebs-gp2/ami-id",
         parts=(_PROCESSORS,),
@@ -110,13 +111,13 @@ FAMILIES = (
 
 
 def families() -> list[str]:
-    """Return the patterns as people read them: * for each part that is chosen."""
+    """Return the patterns for users: * for each part that has choices."""
     return [ROOT + family.pattern.replace("{}", "*") for family in FAMILIES]
 
 
 @lru_cache(maxsize=1)
 def show() -> None:
-    """Let moto find them where it finds its own, and list neither among the parameters of the account."""
+    """Patch moto to find these public parameters like its own, and not to list either as the account's."""
     from moto.ssm.models import ParameterDict
 
     motos = ParameterDict._check_loading_status
@@ -149,7 +150,7 @@ def _load(parameters: Any) -> None:
     for family in FAMILIES:
         for name in family.names():
             identifier = f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
-            if name not in parameters.keys():  # noqa: SIM118 - what moto asks of a dict loads, and comes here
+            if name not in parameters.keys():  # noqa: SIM118 - `in` would load, which calls this function
                 backend = moto_backend("ec2", region)
                 backend.amis[identifier] = Ami(
                     backend,

@@ -1,4 +1,4 @@
-"""Systems Manager: parameters and documents."""
+"""Resource types of Systems Manager: parameters and documents."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PARAMETER_PROPERTIES = "AllowedPattern DataType Description Policies Tier Type V
 
 
 def arn(scope: ResourceScope) -> str:
-    """A name that is a path brings its own slash."""
+    """Return the parameter's ARN; a name that is a path begins with a slash itself."""
     place = f"arn:aws:ssm:{scope.context.region}:{scope.context.account}:parameter"
     return f"{place}{'' if scope.id.startswith('/') else '/'}{scope.id}"
 
 
 def rewrite_document(scope: ResourceScope) -> None:
-    """UpdateMethod NewVersion: the new version becomes the default one."""
+    """Add a version that becomes the default one (UpdateMethod NewVersion)."""
     answer = scope.send(
         "update_document",
         Name=scope.id,
@@ -74,7 +74,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_document", "Document", Name=ID),
         settings=(
             changeable("Content DocumentFormat TargetType VersionName", put=rewrite_document),
-            # Says how CloudFormation updates the document; nothing to set.
+            # Only tells CloudFormation how to update the document.
             setting("UpdateMethod", put=lambda _scope: None),
             tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Document", ResourceId=ID),
         ),

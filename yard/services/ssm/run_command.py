@@ -1,6 +1,6 @@
-"""SSM's commands while they run on hosts: their states, their output, their end.
+"""Runs SSM's commands on hosts, and keeps their states and output.
 
-How the API shows them is in yard/services/ssm/api.py.
+yard/services/ssm/api.py has their views in the API.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ log = logging.getLogger("yard.ssm")
 FINAL = ("Success", "Failed", "Cancelled", "TimedOut")
 MOST_OUTPUT = 24_000  # characters that GetCommandInvocation shows
 KILLED_CODE = 137  # 128 + SIGKILL
-END_S = 6.0  # in which a killed step is gone
-DRAIN_S = 2.0  # for what a command left running to let go of its output
+END_S = 6.0  # until a killed step has ended
+DRAIN_S = 2.0  # for processes that a command left running to close its output
 READ_BYTES = 1 << 16
-LOOK_AGAIN_S = 0.5  # at a machine that has too little memory free
-DELAYED = "Delayed"  # the status detail of what could not be given to its instance yet
+LOOK_AGAIN_S = 0.5  # while too little memory is free
+DELAYED = "Delayed"  # status detail of an invocation that has not reached its instance yet
 
 
 @dataclass(slots=True, kw_only=True)
 class StepOutcome:
-    """One step on one instance."""
+    """The result of one step on one instance."""
 
     name: str
     action: str
@@ -53,7 +53,7 @@ class StepOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class Invocation:
-    """A command on one instance."""
+    """A command's run on one instance."""
 
     command: Command
     instance: str
@@ -61,9 +61,9 @@ class Invocation:
     status: str = "Pending"
     details: str = "Pending"
     cancelled: threading.Event = field(default_factory=threading.Event)
-    answered: threading.Event = field(default_factory=threading.Event)  # the step that runs has ended
-    code: int | None = None  # of that step; None: the host is gone
-    may_log: bool = False  # the role of the host was asked, and allows it
+    answered: threading.Event = field(default_factory=threading.Event)  # set when the running step has ended
+    code: int | None = None  # of the ended step; None: the host is gone
+    may_log: bool = False  # the host's role allows it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,23 +72,23 @@ class Command:
     sent: Mapping[str, Any]  # the parameters of SendCommand
     steps: Sequence[DocumentStep]
     version: str
-    log_group: str  # empty: no output goes to CloudWatch
-    need: memory.Need | None = None  # of memory; it is promised to the command before it begins
+    log_group: str  # "": no output to CloudWatch
+    need: memory.Need | None = None  # the memory that is reserved before it begins
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     requested_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     invocations: dict[str, Invocation] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
-        """The worst that has come of it, once none is under way."""
+        """Return the worst status of the invocations once all have ended."""
         states = [invocation.status for invocation in self.invocations.values()]
         if any(state not in FINAL for state in states):
             return "Pending" if set(states) == {"Pending"} else "InProgress"
         return next((state for state in ("Cancelled", "TimedOut", "Failed") if state in states), "Success")
 
 
-commands: dict[str, Command] = {}  # in the order in which they were sent
-_running: dict[str, Invocation] = {}  # how a host calls what it runs -> whose step it is
+commands: dict[str, Command] = {}  # by id, in the order in which they were sent
+_running: dict[str, Invocation] = {}  # the host's name for a step -> its invocation
 _lock = threading.RLock()
 
 
@@ -105,15 +105,15 @@ def send(command: Command, instances: Sequence[str]) -> None:
 def cancel(command: Command, instances: Sequence[str]) -> None:
     for instance, invocation in command.invocations.items():
         if (not instances or instance in instances) and invocation.status not in FINAL:
-            with _lock:  # whoever starts a step looks first
+            with _lock:  # checked before each step
                 invocation.cancelled.set()
             _kill(invocation)
-            if not _is_running(invocation):  # its host is gone, and nobody will report
+            if not _is_running(invocation):  # its host is gone and will not report
                 invocation.answered.set()
 
 
 def _ended(name: str, code: int | None) -> None:
-    """Hear of a step's end. Where its host is gone it stays InProgress until its time is over, as on AWS."""
+    """Record a step's end. If its host is gone, the step stays InProgress until its timeout, as on AWS."""
     with _lock:
         invocation = _running.pop(name, None)
     if invocation and code is not None:
@@ -172,7 +172,7 @@ def _run_step(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) 
 
 
 def _code(invocation: Invocation, is_in_time: bool) -> int:
-    """The agent gives its own for what it has killed, and none for what another signal ended."""
+    """Return the agent's exit code: its own for a killed step, -1 for one that another signal ended."""
     if invocation.code is None or invocation.code >= 0:
         return -1 if invocation.code is None else invocation.code
     return KILLED_CODE if invocation.cancelled.is_set() or not is_in_time else -1
@@ -187,7 +187,7 @@ def _status(invocation: Invocation, is_in_time: bool) -> str:
 
 
 def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> list[threading.Thread]:
-    """Two threads, each of which reads a stream."""
+    """Start the step, and return the threads that read its two streams."""
     host = host_store.hosts.get(invocation.instance)
     name = f"{invocation.command.id}/{invocation.instance}/{step.name}"
     with _lock:
@@ -195,7 +195,7 @@ def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> 
             invocation.answered.set()
             return []
         _running[name] = invocation
-        host.hears_end[name] = partial(_ended, name)
+        host.end_callbacks[name] = partial(_ended, name)
     (output, out), (errors, err) = os.pipe(), os.pipe()
     argv = tuple(host.said(word) for word in step.run.argv)
     host.link.command(name, replace(step.run, argv=argv), (out, err))
@@ -213,12 +213,11 @@ def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> 
 
 def _is_running(invocation: Invocation) -> bool:
     with _lock:
-        return any(each is invocation for each in _running.values())
+        return any(running is invocation for running in _running.values())
 
 
 def _kill(invocation: Invocation) -> None:
-    """The whole process group at once, without a word before: so does the agent (amazon-ssm-agent,
-    executers_unix.go)."""
+    """Kill the step's process group without a warning, as the agent does (its executers_unix.go)."""
     host = host_store.hosts.get(invocation.instance)
     with _lock:
         names = [name for name, each in _running.items() if each is invocation]
@@ -231,14 +230,14 @@ def _read(invocation: Invocation, outcome: StepOutcome, stream: str, descriptor:
     rest = b""
     with os.fdopen(descriptor, "rb", buffering=0) as output:
         while chunk := output.read(READ_BYTES):
-            outcome.output[stream] = (outcome.output[stream] + chunk)[: 4 * MOST_OUTPUT]  # of UTF-8
+            outcome.output[stream] = (outcome.output[stream] + chunk)[: 4 * MOST_OUTPUT]  # bytes of UTF-8
             *lines, rest = (rest + chunk).split(b"\n")
             _to_cloudwatch(invocation, outcome, stream, lines)
     _to_cloudwatch(invocation, outcome, stream, [rest])
 
 
 def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, lines: list[bytes]) -> None:
-    """Group and stream are made with the first line; streams are named as the agent names them."""
+    """Write lines to CloudWatch; make group and stream, named as by the agent, for the first line."""
     command = invocation.command
     if not command.log_group or not any(lines):
         return

@@ -1,7 +1,7 @@
-"""SSM's sessions: StartSession, and who may then enter its host. Another document is a line of DOCUMENTS.
+"""SSM's sessions: StartSession, and entering the session's host. To add a document: a line of DOCUMENTS.
 
-AWS answers with the address of a stream on which its session-manager-plugin speaks. Nobody listens at the one
-that is answered here: yard/session_plugin.py takes the plugin's place, and says what it leaves out.
+AWS answers with the URL of a stream for its session-manager-plugin. The URL that is answered here does not
+work: yard/session_plugin.py replaces the plugin, and says what it leaves out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slipway.yard.machines.hosts import enter, host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.services.ssm import documents
 
-SHELL = "SSM-SessionManagerRunShell"  # where none is named
+SHELL = "SSM-SessionManagerRunShell"  # the default document
 COMMAND = "AWS-StartInteractiveCommand"
 PORT = "AWS-StartPortForwardingSession"
 SSH = "AWS-StartSSHSession"
@@ -42,7 +42,7 @@ DOCUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Hold a session that nobody has entered yet."""
+    """A session that was not entered yet."""
 
     token: str
     host: Host
@@ -55,7 +55,7 @@ _lock = threading.Lock()
 
 
 def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
-    assert operation == "StartSession", "the registry names no other"
+    assert operation == "StartSession", "registry.py lists no other"
     name = parameters.get("DocumentName") or SHELL
     if name not in DOCUMENTS:
         raise not_emulated("ssm", operation, f"DocumentName {name}", reason=f"it has {', '.join(DOCUMENTS)}")
@@ -71,14 +71,14 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
 
 
 def enter_session(asked: object) -> dict[str, Any]:
-    """Say how to enter the host of a session; its token holds once."""
+    """Return how to enter the session's host; its token is valid once."""
     if not isinstance(asked, Mapping):
         raise ValueError("give the session's id as 'session' and its token as 'token'")
     identifier = str(asked.get("session"))
     with _lock:
         session = _begun.get(identifier)
         if session is None or not compare_digest(session.token, str(asked.get("token"))):
-            raise ValueError(f"there is no session {identifier} with this token, or it was entered already")
+            raise ValueError(f"there is no session {identifier} with this token, or it was already entered")
         del _begun[identifier]
     return {
         "target": enter.target(session.host),

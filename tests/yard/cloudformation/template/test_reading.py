@@ -96,7 +96,7 @@ def test_a_loop_may_stand_in_a_loop_and_in_properties() -> None:
 @pytest.mark.parametrize(
     ("loop", "said"),
     [
-        (["Name", {"Ref": "Names"}, LOOPED], "goes over a list of texts in the template"),
+        (["Name", {"Ref": "Names"}, LOOPED], "must have a list of strings as its collection"),
         (["Name", ["One"]], "needs a list of an identifier"),
         (["Name", ["One", "Two"], {"Topic": LOOPED["Topic${Name}"]}], "for two items"),
     ],

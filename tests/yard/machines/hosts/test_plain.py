@@ -45,9 +45,9 @@ def test_hosts_without_namespaces_run_commands_from_folders_of_their_own(plain_s
     assert any(line.startswith("homes: not enforced") for line in status)
     assert any(line.startswith("not enforced: jobs: a host has one user") for line in status)
     door = control(plain_site.yard, "POST", "/enter-host", {"host": first})
-    with pytest.raises(CannotEnter, match="without a network of its own") as refused:
+    with pytest.raises(CannotEnter, match="has no network of its own") as refused:
         enter.network_command(door, ["true"])
-    assert refused.value.hint == "its ports are this machine's: go to 127.0.0.1"
+    assert refused.value.hint == "its ports are this machine's: use 127.0.0.1"
 
 
 def test_nothing_is_left_of_plain_hosts(plain_site: Site) -> None:

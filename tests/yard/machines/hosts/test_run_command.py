@@ -119,7 +119,7 @@ def test_a_deployed_document_runs_with_its_parameters_and_writes_to_cloudwatch(
         ({"RequestKey": ["jobs/$(touch /tmp/owned)/request.json"]}, "does not match"),
         ({"RequestKey": [f"{KEY}\n"]}, "does not match"),
         ({"RequestKey": ["jobs/../../request.json"]}, "does not match"),
-        ({}, "RequestKey is wanted"),
+        ({}, "RequestKey needs a value"),
         ({"RequestKey": [KEY], "Other": ["x"]}, "no parameter Other"),
     ],
 )

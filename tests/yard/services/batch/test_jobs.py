@@ -134,7 +134,7 @@ def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.Capt
         ((job, "2"), "has no node 2; it has 0 to 1"),
         (
             ("absent", "0"),
-            f"'absent' matches 0 running jobs, and none of MPI, Slurm or SageMaker; of AWS Batch run: {own}",
+            f"'absent' matches 0 running jobs of Batch, MPI, Slurm or SageMaker; of Batch run: {own}",
         ),
     ):
         assert run(("yard", "kill-node", *wrong)) != 0

@@ -152,7 +152,7 @@ def test_jobs_are_listed_by_name_state_and_page(cluster: Cluster) -> None:
         ({"dependsOn": [{"jobId": "absent"}]}, "does not exist"),
         ({"containerOverrides": {"command": ["a"]}}, "containerOverrides"),
         ({"arrayProperties": {"size": 2}}, "array"),
-        ({"nodeOverrides": {"numNodes": 1}, "jobDefinition": "closed"}, "open above"),
+        ({"nodeOverrides": {"numNodes": 1}, "jobDefinition": "closed"}, "has no upper end"),
     ],
 )
 def test_what_batch_refuses_is_refused(cluster: Cluster, change: dict[str, Any], words: str) -> None:

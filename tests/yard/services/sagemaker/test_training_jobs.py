@@ -366,5 +366,5 @@ def test_a_role_without_rights_fails_the_job_by_name(site: TrainingSite) -> None
 
 def test_a_machine_without_namespaces_says_so(site: TrainingSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "best_tier", lambda: TIERS[-1])
-    with pytest.raises(ApiError, match=r"gives no instance a /opt/ml of its own .*plain processes"):
+    with pytest.raises(ApiError, match=r"cannot give each instance its own /opt/ml .*plain processes"):
         checks.refuse(site.request("plain"), "us-east-1")

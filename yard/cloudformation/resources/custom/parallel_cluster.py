@@ -1,4 +1,4 @@
-"""Clusters of ParallelCluster's custom resource: checked and kept. No head node starts and no job runs.
+"""ParallelCluster's custom resource: a cluster is checked and recorded. No head node starts and no job runs.
 
 Sources: ParallelCluster user guide, "Amazon CloudFormation custom resource", "Cluster configuration file".
 """
@@ -23,7 +23,7 @@ REQUIRED = (
     *("Scheduling.Scheduler", "Scheduling.SlurmQueues.0.Name"),
 )
 HEAD_NODE_TYPE = "ClusterConfiguration.HeadNode.InstanceType"
-# No address is the head node's, since there is none: these are of the ranges for documentation (RFC 5737).
+# There is no head node, so its addresses are from the ranges for documentation (RFC 5737).
 KEPT = SchemaRecord(
     type=CLUSTER,
     form=Form(
@@ -48,7 +48,7 @@ KEPT = SchemaRecord(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelCluster:
-    """One cluster, known by its name, as its template describes it."""
+    """Records a cluster under its name, as its template describes it."""
 
     fidelity: Fidelity = Fidelity.RECORDED
 
@@ -91,13 +91,13 @@ def _check(context: Context, properties: Properties) -> None:
 
 
 def _named(value: Any, *names: str) -> list[str]:
-    """Return every value that stands under one of the names, however deep."""
+    """Return every value under one of these keys, at any depth."""
     if isinstance(value, list):
         return [found for item in value for found in _named(item, *names)]
     if not isinstance(value, Mapping):
         return []
-    own = [item for name in names for item in _listed(value.get(name))]
-    return own + [found for item in value.values() for found in _named(item, *names)]
+    direct = [item for name in names for item in _listed(value.get(name))]
+    return direct + [found for item in value.values() for found in _named(item, *names)]
 
 
 def _listed(value: Any) -> list[str]:

@@ -1,8 +1,9 @@
-"""The CDK's own custom resources, done by the yard in place of their functions, which it does not run.
+"""The CDK's own custom resources: the yard does the work of their functions, which it does not run.
 
 To add one: a row, with what its function does on create, update and delete. The sources are the handlers of
-https://github.com/aws/aws-cdk/tree/main/packages/%40aws-cdk/custom-resource-handlers/lib. For a provider of
-OpenID Connect without a thumbprint the function would ask for its certificate; the yard reaches no such host.
+https://github.com/aws/aws-cdk/tree/main/packages/%40aws-cdk/custom-resource-handlers/lib. One difference: for
+an OpenID Connect provider without a thumbprint the function fetches the host's certificate; the yard does
+not.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
 from slipway.yard.errors import ApiError
 
-# Every custom resource has these; ours need neither.
+# Every custom resource has these properties; those of this file ignore both.
 COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
 EMPTIES_TAG = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
 
 
 def _own_traffic(scope: ResourceScope) -> list[tuple[str, dict[str, Any]]]:
-    """The two rules with which EC2 makes every default security group."""
+    """Return the two rules with which EC2 makes every default security group."""
     group = scope.properties["DefaultSecurityGroupId"]
     members = [{"GroupId": group, "UserId": scope.properties["Account"]}]
     return [
@@ -34,15 +35,15 @@ def _own_traffic(scope: ResourceScope) -> list[tuple[str, dict[str, Any]]]:
 
 
 def restrict(scope: ResourceScope) -> dict[str, Any]:
-    """Take both rules away, whatever ports and owners they were written with."""
+    """Remove both rules, with whatever ports and owners they were written."""
     group = scope.properties["DefaultSecurityGroupId"]
     filters = [{"Name": "group-id", "Values": [group]}]
     found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
     for rule in found:
-        own = (
+        is_default = (
             rule.get("ReferencedGroupInfo", {}).get("GroupId") == group or rule.get("CidrIpv4") == "0.0.0.0/0"
         )
-        if own and rule["IpProtocol"] == "-1":
+        if is_default and rule["IpProtocol"] == "-1":
             direction = "egress" if rule["IsEgress"] else "ingress"
             named = [rule["SecurityGroupRuleId"]]
             scope.send(f"revoke_security_group_{direction}", GroupId=group, SecurityGroupRuleIds=named)
@@ -50,7 +51,7 @@ def restrict(scope: ResourceScope) -> dict[str, Any]:
 
 
 def open_again(scope: ResourceScope) -> None:
-    """The group goes back to how EC2 made it; the VPC usually goes right after."""
+    """Restore the group as EC2 made it; the VPC is usually deleted right after."""
     for direction, rule in _own_traffic(scope):
         try:
             scope.send(
@@ -64,7 +65,7 @@ def open_again(scope: ResourceScope) -> None:
 
 
 def empty_bucket(scope: ResourceScope) -> None:
-    """Only what still carries the CDK's tag is emptied: taking the tag off is how one keeps the objects."""
+    """Empty the bucket if it still has the CDK's tag: whoever wants to keep the objects removes the tag."""
     bucket = scope.properties["BucketName"]
     try:
         tags = scope.send("get_bucket_tagging", Bucket=bucket)["TagSet"]
@@ -82,7 +83,7 @@ def empty_bucket(scope: ResourceScope) -> None:
 
 
 def move_to_bucket(scope: ResourceScope) -> None:
-    """Another bucket takes this one's place: the old one is about to go."""
+    """Empty the previous bucket, which is about to be deleted."""
     empty_bucket(ResourceScope(context=scope.context, service=scope.service, properties=scope.before))
 
 
@@ -101,7 +102,7 @@ def keep_logs(scope: ResourceScope) -> dict[str, Any]:
 
 
 def drop_logs(scope: ResourceScope) -> None:
-    """The group outlives its stack unless the app says otherwise."""
+    """Delete the log group if the app says so; by default it outlives its stack."""
     if scope.properties.get("RemovalPolicy") == "destroy":
         scope.send("delete_log_group", logGroupName=scope.properties["LogGroupName"])
 
@@ -159,12 +160,12 @@ def _sources(scope: ResourceScope) -> Iterator[tuple[str, bytes]]:
 
 
 def _marked(content: bytes, marks: Mapping[str, Any], how: Mapping[str, Any]) -> bytes:
-    """Values known only at deployment, which the CDK leaves as markers in the files."""
+    """Replace the markers that the CDK leaves in files for values known only at deployment."""
     escapes = str(how.get("jsonEscape", "false")).lower() == "true"
     for marker, value in marks.items():
         text = value if isinstance(value, str) and not escapes else json.dumps(value)
         if isinstance(value, str) and escapes:
-            text = text[1:-1]  # the file has the quotes around the marker
+            text = text[1:-1]  # the file has quotes around the marker already
         content = content.replace(marker.encode(), text.encode())
     return content
 
@@ -192,15 +193,15 @@ def _row(service: str, **parts: Any) -> ApiResource:
     )
 
 
-# No CloudFront stands before a bucket here; objects are written without metadata.
+# Properties that the yard ignores: it has no CloudFront, and writes objects without metadata.
 NOT_DONE = "OutputObjectKeys RetainOnDelete SystemMetadata UserMetadata WaitForDistributionInvalidation"
 DEPLOYED_FILES = (
     "DestinationBucketKeyPrefix Extract Prune SourceMarkers SourceMarkersConfig SourceObjectKeys"
     " DestinationBucketName SourceBucketNames"
 )
 
-# A provider of OpenID Connect.
-UNKNOWN = "0" * 40  # moto wants a thumbprint
+# OpenID Connect providers.
+UNKNOWN = "0" * 40  # moto requires a thumbprint
 
 
 def thumbprints(scope: ResourceScope) -> list[str]:
@@ -208,7 +209,7 @@ def thumbprints(scope: ResourceScope) -> list[str]:
 
 
 def change_clients(scope: ResourceScope) -> None:
-    """Add the clients that are new, and take away those that are gone."""
+    """Add the clients that are new, and remove those that are gone."""
     old, new = (set(given.get("ClientIDList") or ()) for given in (scope.before, scope.properties))
     for verb, clients in (("add", new - old), ("remove", old - new)):
         preposition = "to" if verb == "add" else "from"

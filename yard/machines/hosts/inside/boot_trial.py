@@ -1,6 +1,6 @@
-"""Try whether systemd-nspawn can start on this machine: `python -m …`. Standard library only.
+"""Tries if systemd-nspawn can start on this machine: `python -m …`. Standard library only.
 
-It ends as nspawn does, which says what is in its way.
+It exits with nspawn's exit code; nspawn prints what is wrong.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def main() -> int:
 
 
 def _attempt() -> int:
-    """Make a tree as a host has it, in memory that goes with this process, and start a shell there."""
+    """Make a host's tree in memory that is freed with this process, and start a shell in it."""
     kernel.die_with_parent()
-    kernel.unshare(kernel.NEW_MOUNTS)  # its maker still needs the /proc that it sees
+    kernel.unshare(kernel.NEW_MOUNTS)  # the parent still needs its own /proc
     kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
     kernel.mount("proc", Path("/proc"), "proc")
     kernel.mount("run", Path("/run"), "tmpfs")

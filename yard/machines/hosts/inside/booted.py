@@ -1,8 +1,7 @@
-"""The process that holds a host on which systemd is the first one: it starts each boot, and acts inside for
-the yard.
+"""The process that holds a host which boots systemd: it starts each boot, and runs the yard's orders inside.
 
-It is the first process of a PID namespace around the host's own, so what a killed systemd-nspawn would leave
-behind ends with it. Standard library only. A new order of the yard is a method and its line in _ORDERS.
+It is the first process of a PID namespace around the host's own, so whatever a killed systemd-nspawn leaves
+behind ends with it. Standard library only. To add an order of the yard: a method and its line in _ORDERS.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
     try:
         root = tree.prepare(plan)
         kernel.mount("proc", Path("/proc"), "proc")
-        kernel.mount("run", Path("/run"), "tmpfs", options="mode=755")  # nspawn's own state
+        kernel.mount("run", Path("/run"), "tmpfs", options="mode=755")  # for nspawn's state
         cgroups.enter(plan["cgroup"])
         Path(nft_door.DOOR).parent.mkdir()
         nft_door.open_door(plan["environment"])
@@ -47,8 +46,8 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
             _datagrams((plan["resolver"], DNS)),
         ]
         tell(yard, {"event": "up"}, [output, *(listener.fileno() for listener in listeners)])
-        for each in (output, *(listener.detach() for listener in listeners)):
-            os.close(each)
+        for descriptor in (output, *(listener.detach() for listener in listeners)):
+            os.close(descriptor)
         HeldHost(plan, yard, console, root).run(awake)
     finally:
         tell(yard, {"event": "failed", "why": traceback.format_exc()}, [])
@@ -63,10 +62,10 @@ def _datagrams(address: tuple[str, int]) -> socket.socket:
 
 @dataclass(slots=True)
 class _Inside:
-    """Something that was started inside: its deputy here, and how it is called."""
+    """A command inside the host. Its deputy, a process out here, waits for it."""
 
     name: str
-    group: int  # the process group inside, as this process numbers it
+    group: int  # the command's process group, in this process's numbers
 
 
 class HeldHost:
@@ -129,7 +128,7 @@ class HeldHost:
                 tell(self.yard, {"event": "done", "id": self.inside.pop(ended).name, "code": code}, [])
 
     def _has_stopped(self, code: int) -> None:
-        """Start again what was rebooted; its disk is as it left it."""
+        """Start the host again after a reboot, with its disk unchanged; report any other end."""
         self.boot.close()
         if code != nspawn.REBOOTS:
             tell(self.yard, {"event": "stopped", "code": code}, [])
@@ -149,9 +148,9 @@ _ORDERS: Mapping[str, Callable[[HeldHost, Mapping[str, Any], Sequence[int]], Non
 def _start_inside(
     boot: nspawn.Boot, argv: Sequence[str], environment: Mapping[str, str], output: Sequence[int]
 ) -> tuple[int, int]:
-    """Start a command in the host; a deputy here waits for it and ends as it does.
+    """Start a command in the host; a deputy process here waits for it and exits with its code.
 
-    Returns the deputy, and the command's process group; 0 where nothing was started.
+    Return the deputy's pid and the command's process group, which is 0 if nothing was started.
     """
     reading, writing = os.pipe()
     deputy = os.fork()

@@ -1,4 +1,4 @@
-"""A control group of its own for each host that boots systemd, in every hierarchy that systemd uses.
+"""Gives each host that boots systemd its own control group, in every hierarchy that systemd uses.
 
 systemd-nspawn makes the host's groups below the one that it runs in, so two hosts in one group would share
 them. Standard library only.
@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "slipway-yard-"
-# Of cgroups(7): the one tree of version 2, and the one of version 1 in which systemd keeps its units.
+# cgroups(7): the single hierarchy of version 2, and version 1's hierarchy for systemd's units.
 _OF_SYSTEMD = ("", "name=systemd")
 _GROUP = re.compile(rf"{PREFIX}(\d+)-")
 
 
 def name(yard: int, number: str) -> str:
-    """Name a host's group after the yard's process, so that the next yard knows whose it was."""
+    """Name a host's group after the yard's process, so that the next yard can tell whose it was."""
     return f"{PREFIX}{yard}-{number}"
 
 
 def enter(group: str) -> None:
-    """Move this process, and what it starts from here on, into the group."""
+    """Move this process, and all that it starts from now on, into the group."""
     for parent in _parents():
         folder = parent / group
         folder.mkdir(exist_ok=True)
@@ -32,20 +32,20 @@ def enter(group: str) -> None:
 
 
 def leave(group: str) -> None:
-    """Move this process back to where it was, and remove the group."""
-    for parent in [each.parent for each in _parents() if each.name == group]:
+    """Move this process back to its former group, and remove this one."""
+    for parent in [parent.parent for parent in _parents() if parent.name == group]:
         (parent / "cgroup.procs").write_text("0", encoding="ascii")
         _remove_tree(parent / group)
 
 
 def remove(group: str) -> None:
-    """Remove the group and what the host made below it; one that still has a process stays."""
+    """Remove the group and the host's groups below it; a group that still has a process stays."""
     for parent in _parents():
         _remove_tree(parent / group)
 
 
 def remove_left_over() -> None:
-    """Remove the groups of yards that were killed before they could."""
+    """Remove the groups that killed yards left behind."""
     if not Path("/proc/self/cgroup").exists():  # macOS
         return
     for parent in _parents():
@@ -62,7 +62,7 @@ def _remove_tree(top: Path) -> None:
 
 
 def _parents() -> Iterator[Path]:
-    """Yield the group that this process is in, in each hierarchy."""
+    """Yield this process's group in each hierarchy."""
     mounts = dict(_mounted())
     for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
         _, controllers, path = line.split(":", 2)

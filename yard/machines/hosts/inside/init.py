@@ -1,7 +1,7 @@
-"""A host's first process: it boots, keeps the units running, runs what the yard asks for, and reaps.
+"""A host's first process: boots, keeps units running, runs the yard's commands, and reaps processes.
 
-All modules are loaded before the host's own files take the place of this machine's: nothing may be imported
-later. Standard library only. A new order of the yard is a method and its line in _ORDERS.
+All modules are loaded before the host's files replace this machine's: nothing may be imported
+later. Standard library only. To add an order of the yard: a method and its line in _ORDERS.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from slipway.yard.machines.isolation import kernel, namespaces, processes
 
 LARGEST_ORDER = 1 << 17
 METADATA = ("169.254.169.254", 80)
-RESTART_S = 1.0  # systemd's RestartSec of our units; twice as long each time that one ends soon
+RESTART_S = 1.0  # RestartSec of our units; doubled each time that a unit ends within SOON_S
 LONGEST_RESTART_S = 30.0
 SOON_S = 10.0
-HOPELESS_S = 8.0  # after three ends in a row that came soon
-GOODBYE_S = 2.0  # for everything that runs, when the instance is terminated
-# linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG. A host's root
-# neither opens its own firewall nor loads modules into this machine's kernel, sets its clock or has disks.
+HOPELESS_S = 8.0  # the pause after three such ends in a row: the unit counts as failed
+GOODBYE_S = 2.0  # for all processes to end, when the instance is terminated
+# linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG. A host's root must
+# not change its security groups, load modules into this machine's kernel, set its clock or access its disks.
 GIVEN_UP = (12, 16, 17, 22, 25, 27, 34)
 _DESCRIPTORS = 2
 
@@ -49,11 +49,11 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
             nft_door.open_door(plan["environment"])
         kernel.give_up(GIVEN_UP)
         listeners = [listen(("127.0.0.1", plan["port"])), listen(METADATA)]
-        own = os.pidfd_open(os.getpid())
+        pidfd = os.pidfd_open(os.getpid())
         tell(yard, {"event": "up"}, [output, *(listener.fileno() for listener in listeners)])
-        tell(yard, {"event": "first", "namespaces": namespaces.own()}, [own])
-        for each in (own, output, *(listener.detach() for listener in listeners)):
-            os.close(each)
+        tell(yard, {"event": "first", "namespaces": namespaces.own()}, [pidfd])
+        for descriptor in (pidfd, output, *(listener.detach() for listener in listeners)):
+            os.close(descriptor)
         Init(plan, yard, log).run(namespaces.wake_on_children())
     finally:
         tell(yard, {"event": "failed", "why": traceback.format_exc()}, [])
@@ -61,7 +61,7 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
 
 
 def share_processors(address: str) -> None:
-    """One for each host, in turn: with a thread for all of them in each rank, none would get far."""
+    """Pin each host to one processor, in turn: else each rank would start a thread for every processor."""
     usable = sorted(os.sched_getaffinity(0))
     turn = int(address.partition("/")[0].rpartition(".")[2])
     os.sched_setaffinity(0, {usable[turn % len(usable)]})
@@ -71,15 +71,15 @@ class Init:
     def __init__(self, plan: Mapping[str, Any], yard: socket.socket, log: int) -> None:
         self.plan, self.yard, self.log = plan, yard, log
         self.steps: list[Sequence[str]] = list(plan["boot"])
-        self.boot_log = -1  # while it boots
+        self.boot_log = -1  # descriptor, open while the host boots
         self.failures = Failures(plan)
-        self.step = 0  # the process of the step of booting that runs now
+        self.step = 0  # pid of the running boot step
         self.running_step: Sequence[str] = ()
         self.units: dict[int, Mapping[str, Any]] = {}
-        self.began: dict[str, float] = {}  # when each unit last did
-        self.pauses: dict[str, float] = {}  # before it starts again
-        self.due: list[tuple[float, Mapping[str, Any]]] = []  # units that start again, and when
-        self.commands: dict[int, str] = {}  # a process that the yard asked for -> how the yard calls it
+        self.began: dict[str, float] = {}  # unit -> its last start
+        self.pauses: dict[str, float] = {}  # unit -> seconds before its next start
+        self.due: list[tuple[float, Mapping[str, Any]]] = []  # (when, unit) for units that will start again
+        self.commands: dict[int, str] = {}  # pid -> the yard's name for the command
 
     def run(self, awake: int) -> NoReturn:
         self._keep_output()
@@ -109,14 +109,14 @@ class Init:
                     os.killpg(process, order["signal"])
 
     def shut_down(self, _order: Mapping[str, Any], _descriptors: Sequence[int]) -> NoReturn:
-        """Do as a terminated instance does: send SIGTERM to all processes, and give them a little time."""
+        """End as a terminated instance does: send SIGTERM to all processes, and give them a little time."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
         self._wait_for_all()
         self.end()
 
     def end(self) -> NoReturn:
-        """The first process of a PID namespace takes all others with it."""
+        """Exit: when the first process of a PID namespace ends, the kernel kills all others."""
         os._exit(0)
 
     def _wait_for_all(self) -> None:
@@ -127,13 +127,13 @@ class Init:
                     time.sleep(0.01)
 
     def _keep_output(self) -> None:
-        """A step may leave something running that prints; nothing waits for it."""
+        """Copy the output of boot steps in another process, since a step may leave programs that print."""
         source, self.boot_log = os.pipe()
         self._spawn(self.plan["keep_output"], self.log, self.log, source=source)
         os.close(source)
 
     def _next_step(self) -> None:
-        """Boot is over when no step is left. One that fails is told of, and passed over as by cloud-init."""
+        """Start the next boot step, also after a failed one as cloud-init does; after the last, the units."""
         if self.steps:
             self.running_step = self.steps.pop(0)
             self.step = self._spawn(self.running_step, self.boot_log, self.boot_log)
@@ -146,7 +146,7 @@ class Init:
         self._tell_how_it_went()
 
     def _tell_how_it_went(self) -> None:
-        """A host that failed lives on, so that people can enter it and look."""
+        """Report that the host has booted or failed; a failed host keeps running for users to inspect it."""
         why = self.failures.words
         tell(self.yard, {"event": "failed", "why": why} if why else {"event": "booted"}, [])
 
@@ -230,13 +230,13 @@ _ORDERS: Mapping[str, Callable[[Init, Mapping[str, Any], Sequence[int]], None]] 
 def replace_with(
     argv: Sequence[str], environment: Mapping[str, str], source: int, output: Sequence[int]
 ) -> None:
-    """Become the program, as the first process of a session of its own."""
+    """Replace this process by the program, in a session of its own."""
     os.setsid()
     for end, target in zip((source, *output), (0, 1, 2), strict=True):
         os.dup2(end, target)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    for each in (signal.SIGCHLD, signal.SIGPIPE):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
     os.chdir("/")
     try:
         os.execvpe(argv[0], list(argv), dict(environment))  # noqa: S606 - no shell reads it
@@ -247,7 +247,7 @@ def replace_with(
 
 
 def listen(address: tuple[str, int]) -> socket.socket:
-    """Listen in this host's network; the yard answers what comes in here."""
+    """Listen in this host's network; the yard serves the connections."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(address)
@@ -260,7 +260,7 @@ def tell(yard: socket.socket, event: Mapping[str, object], descriptors: Sequence
         socket.send_fds(yard, [json.dumps(event).encode()], list(descriptors))
 
 
-# What went wrong while a host booted, in words that say how to mend it. Standard library only.
+# Collects what went wrong while a host booted, with advice how to mend it.
 
 
 class Failures:
@@ -270,7 +270,7 @@ class Failures:
 
     @property
     def words(self) -> str:
-        """List the failures in words; return "" if nothing failed."""
+        """Describe the failures; "" if nothing failed."""
         return "; ".join(dict.fromkeys(self._said))
 
     def step(self, argv: Sequence[str], code: int) -> None:
@@ -284,9 +284,9 @@ class Failures:
         self._said.append(f"{name} ends as soon as it starts, with {code}; what it said: slipway yard logs")
 
     def has(self, program: str, *others: str) -> bool:
-        """Return True if one of the programs is there; if not, remember the first name as missing."""
+        """Return True if one of the programs is there; if not, note the first name as missing."""
         path = self._plan["environment"]["PATH"]
-        if any(shutil.which(each, path=path) for each in (program, *others)):
+        if any(shutil.which(name, path=path) for name in (program, *others)):
             return True
         self._said.append(f"{program} is not there; {self._plan['mend']}")
         return False

@@ -1,7 +1,7 @@
-"""The network of one VPC and the hosts in it, as one process tree: `python -m … TIER DESCRIPTOR`.
+"""Holds the network of one VPC and its hosts, as one process tree: `python -m … TIER DESCRIPTOR`.
 
-The yard says over a socket which host to start, to end, and what its firewall is. When the yard is gone, so
-is everything here. Standard library only. A new order is a method and its line in _ORDERS.
+The yard sends orders over a socket, such as which host to start or kill, and its firewall. When the yard
+ends, so does everything here. Standard library only. To add an order: a method and its line in _ORDERS.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(tier: str, descriptor: str) -> NoReturn:
 class NetworkProcess:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self.holders: dict[int, int] = {}  # the process that we wait for -> its host
+        self.holders: dict[int, int] = {}  # child process -> its host
         self.first: dict[int, int] = {}  # host -> its first process
         self.groups: dict[int, str] = {}  # host that boots systemd -> its control group
 
@@ -51,7 +51,7 @@ class NetworkProcess:
                 self._obey(*socket.recv_fds(self.control, LARGEST_ORDER, _DESCRIPTORS)[:2])
 
     def start(self, number: int, order: Mapping[str, Any], link: int) -> None:
-        """The host waits until its network is there."""
+        """Start a host; it waits until its network is set up."""
         plan = json.loads(Path(order["plan"]).read_text(encoding="utf-8"))
         (go, start), (up, told) = os.pipe(), os.pipe()
         holder = os.fork()
@@ -59,15 +59,15 @@ class NetworkProcess:
             namespaces.sleep_through_children()
             _close_all_but(link, go, told)
             _hold(plan, link, go, told)
-        for each in (go, told, link):
-            os.close(each)
+        for descriptor in (go, told, link):
+            os.close(descriptor)
         self.holders[holder] = number
         self.first[number] = int(os.read(up, 32) or b"0")
         self.groups[number] = plan.get("cgroup", "")
         os.close(up)
         namespaces.ip(*namespaces.cable(number, holder))
         namespaces.ip(*_addresses(plan), before=_joins(holder))
-        if not plan["is_root"]:  # its sshd is no root, and takes port 22
+        if not plan["is_root"]:  # its sshd does not run as root, but needs port 22
             _in_network_of(holder, ["sh", "-c", f"echo 0 >{_FIRST_PORT_OF_ANYBODY}"])
         if plan["firewall"]:
             _set_firewall(holder, plan["firewall"])
@@ -84,7 +84,7 @@ class NetworkProcess:
             self._tell("limited", number, why=problem)
 
     def kill(self, number: int, _order: Mapping[str, Any], _link: int) -> None:
-        """Kill a host as a power failure does: its first process takes all others with it."""
+        """Kill a host as a power failure does: all its processes end with its first one."""
         if number in self.holders.values() and self.first[number]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.first[number], signal.SIGKILL)
@@ -93,7 +93,7 @@ class NetworkProcess:
         return next(holder for holder, held in self.holders.items() if held == number)
 
     def _obey(self, said: bytes, descriptors: list[int]) -> None:
-        if not said:  # the yard is gone, or needs us no more
+        if not said:  # the yard is gone, or has closed this network
             self._end()
         order = json.loads(said)
         link = descriptors[0] if descriptors else -1
@@ -114,10 +114,10 @@ class NetworkProcess:
                 self._tell("ended", number)
 
     def _end(self) -> NoReturn:
-        """Take all hosts along, as this process's end does; their control groups it would leave."""
+        """End all hosts, remove their control groups, and exit."""
         for number in list(self.holders.values()):
             self.kill(number, {}, -1)
-        with contextlib.suppress(OSError):  # nobody is left to be told
+        with contextlib.suppress(OSError):  # the children are gone
             while self.holders:
                 ended, _ = os.waitpid(-1, 0)
                 if group := self.groups.get(self.holders.pop(ended, -1)):
@@ -137,7 +137,7 @@ _ORDERS: Mapping[str, Callable[[NetworkProcess, int, Mapping[str, Any], int], No
 
 
 def _hold(plan: Mapping[str, Any], link: int, go: int, told: int) -> NoReturn:
-    """A PID namespace holds the children of its maker, so one process stands between."""
+    """Make the host's namespaces and its first process, which must be a child of their maker."""
     with contextlib.suppress(OSError):
         kernel.die_with_parent()
         kernel.unshare(namespaces.OF_A_MACHINE)
@@ -156,7 +156,7 @@ def _hold(plan: Mapping[str, Any], link: int, go: int, told: int) -> NoReturn:
 
 
 def _addresses(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those that AWS answers at are the host's own, where the yard listens for it."""
+    """Return the commands that add the host's addresses; AWS's (metadata, DNS) are on its loopback device."""
     served = filter(None, (METADATA_ADDRESS, plan.get("resolver")))
     local = [f"addr add {address}/32 dev lo" for address in served]
     return ("link set lo up", *local, f"addr add {plan['address']} dev eth0")
@@ -167,7 +167,7 @@ def _set_firewall(holder: int, rules: str) -> None:
 
 
 def _in_network_of(holder: int, command: list[str], text: str = "") -> None:
-    """This machine's program, in the host's network: the host may lack the program, or have another."""
+    """Run this machine's program in the host's network: the host's own may be missing or different."""
     subprocess.run(command, input=text, text=True, check=True, preexec_fn=_joins(holder))
 
 
@@ -176,11 +176,11 @@ def _joins(holder: int) -> Callable[[], None]:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Close the descriptors that belong to the network and to other hosts."""
+    """Close all other descriptors, which belong to the network and to other hosts."""
     last = 2
-    for each in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
-        os.closerange(last + 1, each)
-        last = each
+    for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(last + 1, descriptor)
+        last = descriptor
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The way by which a host's root changes its own firewall tables, and not its security groups.
+"""Lets a host's root change its own firewall tables, but not its security groups.
 
-EC2's security groups stand outside of a machine. Here they are a table of the host's own network, so a host's
-root has no power over that network, and this process, which has, carries out what it asks for. Standard
-library only; everything is loaded before the host's files take the place of this machine's.
+EC2's security groups are outside of an instance. Here they are a table in the host's network, so a host's
+root has no rights over that network; this process, which has them, carries out its requests. Standard library
+only; everything is loaded before the host's files replace this machine's.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 DOOR = "/run/yard/nft.sock"
 GUARDED = "security_groups"
 LARGEST = 1 << 16
-# What a host may ask for: tables by name, declared, deleted or written, and nothing that reaches all of them.
+# What a host may request: to declare, delete or write tables by name, but nothing that affects all tables.
 _TABLES = re.compile(r"^\s*(?:delete |add |flush )?table \w+ (\w+)\b", re.MULTILINE)
 _ALL = re.compile(r"\bflush\s+ruleset\b|\binclude\b")
-_REFUSED = "Operation not permitted: the yard lets a host change tables of its own, not its security groups"
+_REFUSED = "Operation not permitted: a host of the yard may change its own tables, not its security groups"
 
 
 def open_door(environment: Mapping[str, str]) -> None:
-    """Fork the process that serves the host's root for the life of the host."""
+    """Fork the process that serves the host's root until the host ends."""
     if os.fork():
         return
     with contextlib.suppress(BaseException):
@@ -48,13 +48,13 @@ def _read(caller: socket.socket) -> str:
 
 
 def refusal(rules: str) -> str:
-    """Say why these rules are not carried out; "" where they are."""
+    """Return why these rules are refused; "" if they are not."""
     tables = _TABLES.findall(rules)
     return _REFUSED if not tables or GUARDED in rules or _ALL.search(rules) else ""
 
 
 def _answer(rules: str, environment: Mapping[str, str]) -> str:
-    """Return nft's complaint, or nothing."""
+    """Apply the rules; return nft's error, or ""."""
     if why := refusal(rules):
         return why
     try:

@@ -1,7 +1,6 @@
-"""One boot of a host: systemd-nspawn starts systemd in the host's tree, and tells how far it is.
+"""One boot of a host: systemd-nspawn starts systemd in the host's tree, and reports its progress.
 
-Standard library only. What every boot is given is a line of _ALWAYS; what each host has of its own comes with
-its plan.
+Standard library only. Options for every boot are lines of _ALWAYS; options for one host come from its plan.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from typing import Any
 from slipway.yard.machines.isolation import kernel, namespaces
 
 PROGRAM = "systemd-nspawn"
-REBOOTS = 133  # nspawn's exit code for a host that is to start again, where it was not told to do it itself
+REBOOTS = 133  # nspawn's exit code if the host reboots and nspawn is not to restart it itself
 NOTIFY = "/run/slipway-notify"
 POWER_OFF = signal.SIGRTMIN + 4  # systemd(1), "Signals"
 REBOOT = signal.SIGRTMIN + 5
 _ALWAYS = (
     "--quiet",
     "--boot",
-    "--register=no",  # the machine's own systemd, if it has one, is not asked
+    "--register=no",  # do not ask this machine's systemd, if it has one
     "--keep-unit",
     "--notify-ready=yes",
     "--console=read-only",
     "--link-journal=no",
     "--resolv-conf=off",
     "--timezone=off",
-    "--suppress-sync=yes",  # nothing of a host outlives it
+    "--suppress-sync=yes",  # a host's files are deleted with it anyway
     "--drop-capability=CAP_MKNOD,CAP_SYS_TTY_CONFIG",
     f"--kill-signal={int(POWER_OFF)}",
 )
-# All that nspawn makes of its own for the host; the network is what this process has.
+# The namespaces that nspawn makes for the host; it keeps this process's network.
 _NAMESPACES = (
     kernel.NEW_MOUNTS
     | kernel.NEW_HOSTNAME
@@ -64,13 +63,13 @@ def command(plan: Mapping[str, Any], root: Path) -> list[str]:
 
 
 def trial(root: Path) -> list[str]:
-    """Build the command line that starts no more than a shell."""
+    """Build the command line that starts only a shell."""
     return [PROGRAM, "--quiet", "--register=no", "--keep-unit", f"--directory={root}", "/bin/sh", "-c", ":"]
 
 
 @dataclass(slots=True)
 class Boot:
-    """A start of nspawn, and systemd in it once it is known."""
+    """A run of nspawn, and the systemd in it, once that is known."""
 
     process: int
     notices: socket.socket
@@ -78,13 +77,13 @@ class Boot:
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def read_notice(self) -> list[str]:
-        """Return the lines of the next notice, as sd_notify(3) has them."""
+        """Return the lines of the next notice, in the form of sd_notify(3)."""
         return self.notices.recv(4096).decode(errors="replace").splitlines()
 
     def take_leader(self, process: int) -> bool:
-        """Take this process for the host's first one, if it is for certain: refuse where in doubt."""
+        """Note this process as the host's first one; return False unless that is certain."""
         descriptor = os.pidfd_open(process)
-        found = {each.name: str(each.readlink()) for each in Path(f"/proc/{process}/ns").iterdir()}
+        found = {file.name: str(file.readlink()) for file in Path(f"/proc/{process}/ns").iterdir()}
         is_first = _status(process, "NSpid").split()[-1] == "1"
         is_inside = found["pid"] != namespaces.own()["pid"] and found["mnt"] != namespaces.own()["mnt"]
         if is_first and is_inside and int(_status(process, "PPid")) == self.process:
@@ -94,7 +93,7 @@ class Boot:
         return False
 
     def signal(self, number: int) -> None:
-        """Signal the host's systemd; before it is there, nspawn ends with it."""
+        """Signal the host's systemd; before it has started, end nspawn."""
         if self.systemd >= 0:
             signal.pidfd_send_signal(self.systemd, number)
         else:
@@ -111,7 +110,7 @@ def start(plan: Mapping[str, Any], root: Path, console: int) -> Boot:
     Path(NOTIFY).unlink(missing_ok=True)
     notices.bind(NOTIFY)
     argv = command(plan, root)
-    with contextlib.suppress(OSError):  # a kernel without it: the host has been up as long as this machine
+    with contextlib.suppress(OSError):  # an old kernel: the host shows this machine's uptime
         kernel.restart_clocks()
     process = os.fork()
     if process == 0:
@@ -129,14 +128,14 @@ def start(plan: Mapping[str, Any], root: Path, console: int) -> Boot:
 
 
 def go_inside(boot: Boot) -> None:
-    """This process's next child is one of the host, with no more power than the host's systemd has.
+    """Make this process's next child a process of the host, with no more rights than the host's systemd.
 
-    Either all of it is done, or an error is raised and nothing may be run.
+    If an error is raised, nothing may be run: this process is only partly inside.
     """
     bound = int(_status(_number(boot.systemd), "CapBnd"), 16)
     last = int(_LAST_CAPABILITY.read_text(encoding="ascii"))
     kernel.join_all(boot.systemd, _NAMESPACES)
-    kernel.give_up([each for each in range(last + 1) if not bound >> each & 1])
+    kernel.give_up([number for number in range(last + 1) if not bound >> number & 1])
 
 
 def own_status(lines: Sequence[str]) -> Mapping[str, str]:

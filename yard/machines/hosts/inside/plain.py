@@ -1,6 +1,6 @@
-"""A host where nothing can be kept apart, as one process: `python -m … PLAN DESCRIPTOR`.
+"""A host without isolation, as one process: `python -m … PLAN DESCRIPTOR`.
 
-Its files lie in a folder of its own, and everything else is this machine's. Standard library only.
+Its files are in a folder of its own; everything else is this machine's. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def main(plan_file: str, descriptor: str) -> NoReturn:
     kernel.adopt_orphans()
     tree.settle(plan)
     output, log = os.pipe()
-    own = os.pidfd_open(os.getpid())
+    pidfd = os.pidfd_open(os.getpid())
     init.tell(yard, {"event": "up"}, [output])
-    init.tell(yard, {"event": "first", "namespaces": {}}, [own])
-    for each in (output, own):
+    init.tell(yard, {"event": "first", "namespaces": {}}, [pidfd])
+    for each in (output, pidfd):
         os.close(each)
     PlainInit(plan, yard, log).run(namespaces.wake_on_children())
 
@@ -40,7 +40,7 @@ class PlainInit(init.Init):
         self.end()
 
     def end(self) -> NoReturn:
-        """Find and kill each process; without a PID namespace none takes the others with it."""
+        """Find and kill each process: there is no PID namespace to end them together."""
         while left := processes.descendants(os.getpid()):
             processes.kill_all(left)
             self._wait_for_all()

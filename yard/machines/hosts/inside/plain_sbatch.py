@@ -1,6 +1,6 @@
-"""Stands before sbatch on a host that is plain processes: a machine's paths become the host's folders.
+"""Replaces sbatch on a host of plain processes: it translates a machine's paths into the host's folders.
 
-It reads which in PLACES, changes the words and the batch script, and leaves the rest to sbatch.
+It reads these folders from PLACES, changes the arguments and the batch script, and then runs sbatch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ PLACES = "run/yard/slurm/places.json"  # below the host's folder
 
 
 def main() -> int:
-    own = Path(os.environ["SLIPWAY_NODE_ROOT"], PLACES)
-    places = json.loads(own.read_text(encoding="utf-8"))
-    others = [each for each in os.environ["PATH"].split(os.pathsep) if Path(each) != own.parent]
+    places_file = Path(os.environ["SLIPWAY_NODE_ROOT"], PLACES)
+    places = json.loads(places_file.read_text(encoding="utf-8"))
+    others = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != places_file.parent]
     program = shutil.which("sbatch", path=os.pathsep.join(others))
     if program is None:
         print("sbatch: command not found", file=sys.stderr)
@@ -32,13 +32,13 @@ def main() -> int:
 
 
 def said(text: str, places: Mapping[str, str]) -> str:
-    """Return a text with the host's folders in the place of absolute paths of a machine."""
+    """Return the text with a machine's absolute paths replaced by the host's folders."""
     paths = "|".join(map(re.escape, sorted(places, key=len, reverse=True)))
     return re.sub(rf"(?<![\w/.~-])(?:{paths})(?![\w.-])", lambda found: places[found[0]], text)
 
 
 def _words(given: Sequence[str], places: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """Yield the words; the first that is a script, which sbatch reads before it ends, becomes a copy."""
+    """Yield the arguments; the first one that is a script becomes the path of a changed copy."""
     has_script = False
     for word in (said(word, places) for word in given):
         if has_script or not (text := _script(Path(word))):
@@ -51,7 +51,7 @@ def _words(given: Sequence[str], places: Mapping[str, str], folder: Path) -> Ite
 
 
 def _script(path: Path) -> str:
-    """Return what a batch script says; "" for all else, which sbatch would refuse as one."""
+    """Return the text of a batch script; "" for any other file, which sbatch would refuse."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):

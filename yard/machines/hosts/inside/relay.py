@@ -1,4 +1,4 @@
-"""Carry standard input and output to a port of the network that this process is in. Standard library only."""
+"""Connects standard input and output to a port in this process's network. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHUNK = 1 << 16
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a word
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it silently
     port = int(sys.argv[1])
     try:
         peer = socket.create_connection(("localhost", port))  # as the agent of Systems Manager does

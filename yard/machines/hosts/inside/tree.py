@@ -1,6 +1,6 @@
-"""A host's files: a machine image's, or this machine's own, and whatever the host changes is its own alone.
+"""Makes a host's file tree, from an AMI or from this machine's files; the host's changes stay in the host.
 
-Standard library only. How a kind of tree is made is a line of _TREES; what every host mounts, one of _fill.
+Standard library only. To add a kind of tree: a line of _TREES; a mount of every host: a line of _fill.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINKS = {
     "ptmx": "pts/ptmx",
 }
 OWN = {"tmp": "1777", "var/tmp": "1777", "run": "755"}  # empty at boot
-# No disk of this machine is one of the host's: user data makes file systems on what it finds here.
+# Hides this machine's disks: user data would make file systems on disks that it finds here.
 _DISKS = ("sys/block", "sys/class/block", "sys/dev/block")
 _COPIED = ("etc",)
 _EMPTY = ("root", "home", "opt", "srv", "mnt", "var/log", "var/lib", "var/spool", "var/tmp")
@@ -34,12 +34,12 @@ PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def enter(plan: Plan) -> None:
-    """Make this process's tree the host's. Needs a mount namespace of its own."""
+    """Make the host's tree the root of this process, which must have its own mount namespace."""
     base = Path(plan["folder"])
     kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
     kernel.mount("host", base, "tmpfs", options="mode=755")
     root = _TREES[plan["tree"]](base, plan)
-    home.hide(root, plan["home"], read_only=False)  # what is written there is the host's own
+    home.hide(root, plan["home"], read_only=False)  # writes there stay in the host
     _fill(root, plan)
     for source, target in plan["mounts"]:
         kernel.bind(source, home.folder_in(root, target))
@@ -50,7 +50,7 @@ def enter(plan: Plan) -> None:
 
 
 def prepare(plan: Plan) -> Path:
-    """Make the host's tree, for systemd-nspawn to mount the rest of it and to enter it at each boot."""
+    """Make the host's tree for systemd-nspawn, which mounts the rest and enters it at each boot."""
     base = Path(plan["folder"])
     kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
     kernel.mount("host", base, "tmpfs", options="mode=755")
@@ -65,7 +65,7 @@ def prepare(plan: Plan) -> Path:
 
 
 def _settle_below(root: Path, plan: Plan) -> NoReturn:
-    """A link in the tree may lead out of it, so nothing else of this machine is in sight."""
+    """Write the host's files within a chroot: a link in the tree must not lead out of it."""
     code = 1
     try:
         os.chroot(root)
@@ -87,11 +87,11 @@ def _overlay(base: Path, plan: Plan) -> Path:
 
 
 def _copied(base: Path, _plan: Plan) -> Path:
-    """An ordinary user cannot lay an overlay over /: programs are this machine's, settings a copy."""
+    """Make the tree for an ordinary user, who cannot overlay /: share programs and copy settings."""
     root = base / "root"
     for name in _EMPTY:
         (root / name).mkdir(parents=True, exist_ok=True)
-    kernel.mount(str(root), root, flags=kernel.BIND)  # pivot_root wants a mount
+    kernel.mount(str(root), root, flags=kernel.BIND)  # pivot_root needs a mount point
     for name in PROGRAMS:
         source = Path("/", name)
         target = root / name
@@ -105,7 +105,7 @@ def _copied(base: Path, _plan: Plan) -> Path:
                 kernel.bind(str(source), target)
                 home.make_read_only(target)
     for name in _COPIED:
-        with contextlib.suppress(shutil.Error):  # of what only root may read
+        with contextlib.suppress(shutil.Error):  # some files only root may read
             shutil.copytree(Path("/", name), root / name, symlinks=True)
     return root
 
@@ -114,7 +114,7 @@ _TREES: Mapping[str, Callable[[Path, Plan], Path]] = {"overlay": _overlay, "copi
 
 
 def _lay_over(base: Path, source: Path, target: Path) -> None:
-    """Make the folder again: no user of the host owns this machine's, so none could write there."""
+    """Mount an overlay whose folders the host's user owns: nobody there could write into this machine's."""
     upper, work = base / "upper" / source.name, base / "work" / source.name
     for folder in (source, *_folders(source), *_folders(source / "local")):
         (upper / folder.relative_to(source)).mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def _lay_over(base: Path, source: Path, target: Path) -> None:
 
 def _folders(path: Path) -> list[Path]:
     found = path.iterdir() if path.is_dir() else ()
-    return [each for each in found if each.is_dir() and not each.is_symlink()]
+    return [entry for entry in found if entry.is_dir() and not entry.is_symlink()]
 
 
 def _fill(root: Path, plan: Plan) -> None:
@@ -145,10 +145,10 @@ def _fill(root: Path, plan: Plan) -> None:
 
 
 def _settings(root: Path, plan: Plan) -> None:
-    """This machine's, to look at: what a host writes there would be set for all of the machine."""
+    """Mount this machine's /sys and /proc/sys, read-only: a host's writes would change the whole machine."""
     kernel.bind("/sys", home.folder_in(root, "sys"))
     if not plan["is_root"]:
-        return  # an ordinary user may write nothing there
+        return  # an ordinary user cannot write there anyway
     for path in (root / "proc/sys", root / "sys"):
         kernel.mount(str(path), path, flags=kernel.BIND | kernel.RECURSIVE)
         kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY)
@@ -158,7 +158,7 @@ def _settings(root: Path, plan: Plan) -> None:
 
 
 def settle(plan: Plan) -> None:
-    """Write the files that are there when the host begins to boot."""
+    """Write the files that exist before the host boots."""
     for path in plan["removed"]:
         _remove(Path(path))
     for path, mode in plan["modes"].items():
@@ -179,7 +179,7 @@ def settle(plan: Plan) -> None:
 
 def _write(path: Path, given: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove(path)  # a link would lead elsewhere
+    _remove(path)  # do not write through a link
     path.write_text(given["text"], encoding="utf-8")
     path.chmod(given["mode"])
 

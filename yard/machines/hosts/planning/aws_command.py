@@ -1,8 +1,8 @@
-"""`aws` on a host that has this machine's files: what the scripts of infra/boot call of AWS's command line.
+"""A small `aws` for hosts that have this machine's files: enough of AWS's CLI for the scripts in infra/boot.
 
-An AMI of ours brings the real one (infra/boot/steps.sh). A checkout has none, and without it a host could
-tell CloudWatch nothing. Any operation works whose arguments are plain values or JSON; what AWS's command line
-adds to an operation is a row of _SHORT_FORMS.
+Our AMIs have the real one (infra/boot/steps.sh). A checkout has none, and without it a host could
+report nothing to CloudWatch. Every operation works whose arguments are plain values or JSON; shortcuts that
+AWS's CLI adds to an operation are rows of _SHORT_FORMS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN: Mapping[str, Callable[[str], Any]] = {
 
 
 class WrongUse(Exception):
-    """The command line cannot be understood."""
+    """Says why the command line cannot be understood."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -71,7 +71,7 @@ def _call(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _copy(words: Sequence[str]) -> dict[str, Any]:
-    """Fetch one object (AWS CLI command reference, "s3 cp"); nothing here copies in another direction."""
+    """Download one object (AWS CLI command reference, "s3 cp"); no other direction is supported."""
     *flags, source, target = words
     region = dict(_flags(word for word in flags if word != "--only-show-errors")).get("region")
     bucket, _, key = source.removeprefix("s3://").partition("/")
@@ -82,7 +82,7 @@ def _copy(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _flags(words: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Yield what follows each name; "" of a switch, which nothing follows."""
+    """Yield each flag with its value; "" for a switch, which has none."""
     name: str | None = None
     for word in words:
         if word.startswith("--"):
@@ -105,7 +105,7 @@ def _value(kind: str, text: str) -> Any:
 
 
 def _one_metric(flags: Mapping[str, str]) -> dict[str, str]:
-    """Read one value's own flags (AWS CLI command reference, "put-metric-data")."""
+    """Read the flags for a single value (AWS CLI command reference, "put-metric-data")."""
     if "metric-name" not in flags:
         return dict(flags)
     others = {

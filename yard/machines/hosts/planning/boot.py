@@ -1,7 +1,7 @@
-"""What a host does when it boots, decided here: its user data as steps, and the units of the machine image.
+"""Decides what a host does when it boots: the steps of its user data, and the AMI's units.
 
-User data is what cloud-init takes: a script, or a MIME message of scripts and of #cloud-config files. A
-further kind of part is a line of _PARTS.
+User data has cloud-init's forms: a script, #cloud-config, or a MIME message of such parts. To
+add a kind of part: a line of _PARTS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slipway.jobs.words.mpi import MPIS
 SCRIPTS = "/var/lib/cloud/instance/scripts"
 KEEP_OUTPUT = ("tee", "-a", "/var/log/cloud-init-output.log")
 VENV = "/opt/slipway/venv"
-# What systemd starts in our machine images. The keys of sshd come first: an image has none.
+# What systemd starts in our AMIs. sshd's host keys come first: an image has none.
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 FIRST_STEPS = (
     ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", HOST_KEY),
@@ -30,19 +30,19 @@ UNITS = (
     {"name": "ssh.service", "argv": ("/usr/sbin/sshd", "-D", "-e")},
     {"name": "slipway-node.service", "argv": (f"{VENV}/bin/slipway-node", "serve")},
 )
-# Of ours, written by user data (infra/patterns/nodes/boot.py): what the node is told of its cluster.
+# Our user data (infra/patterns/nodes/boot.py) writes here what the node needs to know of its cluster.
 NODE_FILE = "/etc/slipway/node.json"
 _CONFIG_KEYS = frozenset({"write_files"})
 
 
 @dataclass(slots=True)
 class UserData:
-    """Files to write before anything runs, scripts to run in order, and what is passed over, and why."""
+    """Files to write before anything runs, scripts to run in order, and descriptions of ignored parts."""
 
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     scripts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    is_of_bare_ami: bool = False  # of AWS's own, to which a boothook brings what our bakes hold
+    is_of_bare_ami: bool = False  # for AWS's own AMI: a boothook installs what our bakes contain
 
 
 def read_user_data(encoded: str) -> UserData:
@@ -59,13 +59,13 @@ def read_user_data(encoded: str) -> UserData:
 
 
 def steps(found: UserData) -> list[tuple[str, ...]]:
-    """The scripts are files by now; what cloud-init passes over is said where it would say it."""
-    notes = [("echo", f"cloud-init: left out: {each}") for each in found.left_out]
+    """Return the boot steps: notes on ignored parts, for the boot log, and the scripts' files."""
+    notes = [("echo", f"cloud-init: left out: {part}") for part in found.left_out]
     return [*FIRST_STEPS, *notes, *((path,) for path in found.scripts)]
 
 
 def told(found: UserData) -> Mapping[str, Any]:
-    """Return what user data tells a node of ours; nothing for other machines."""
+    """Return the content of NODE_FILE in user data; empty for machines that are not our nodes."""
     try:
         said = json.loads(found.files.get(NODE_FILE, {}).get("text") or "{}")
     except ValueError:
@@ -74,7 +74,7 @@ def told(found: UserData) -> Mapping[str, Any]:
 
 
 def programs(found: UserData) -> list[tuple[str, ...]]:
-    """Return the programs that jobs on this host start, each by its possible names, best known first."""
+    """Return the programs that jobs on this host start, each by its possible names."""
     mpi = MPIS.get(str(told(found).get("mpi")))
     return [(mpi.programs[-1], *mpi.programs)] if mpi else []
 
@@ -102,7 +102,7 @@ def _script(text: str, found: UserData) -> None:
 
 
 def _hook(text: str, found: UserData) -> None:
-    """Leave it to a host with cloud-init: where that is imitated, this machine's files are an image's."""
+    """Ignore a boothook: only cloud-init runs it, and this machine's files already have what it installs."""
     found.is_of_bare_ami = True
     found.left_out.append("a part of type text/cloud-boothook")
 

@@ -1,6 +1,6 @@
-"""The tree of a host whose machine image was not baked here: this machine's own files, made to look like one.
+"""The tree of a host whose AMI was not baked here: this machine's own files, made to look like the AMI.
 
-The environment of the image is this checkout's; `slipway yard status` says so.
+The AMI's Python environment is this checkout's; `slipway yard status` says so.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import CHECKOUT, needed
 
 USER = "slipway"  # our machine images have it
-USER_ID = 64001  # of nobody on this machine: Debian gives 1000 to 59999 to people
-# This machine's keys and its root's are not the host's.
+USER_ID = 64001  # unused on this machine: Debian gives 1000 to 59999 to users
+# Removed from the host's tree: this machine's keys and settings.
 REMOVED = ("/root/.ssh", "/root/.aws", f"/home/{USER}", "/etc/ssh/sshd_config", "/etc/slipway")
 HOST_KEYS = Path("/etc/ssh")
 SSHD_CONFIG = """\
@@ -33,8 +33,8 @@ X11Forwarding no
 PrintMotd no
 Subsystem sftp internal-sftp
 """
-# EC2 Instance Connect's part on a machine, which Ubuntu's and Amazon Linux's images bring: sshd asks it for
-# the keys in the metadata. It leaves out a key's signature, for which the yard has no certificate of AWS's.
+# EC2 Instance Connect on the host, as in Ubuntu's and Amazon Linux's AMIs: sshd asks this program for
+# the keys in the metadata. It does not check a key's signature, which would need AWS's certificate.
 CONNECT_USER, CONNECT_USER_ID = "ec2-instance-connect", 64002
 _CONNECT_PROGRAM = "/etc/ssh/eic_run_authorized_keys"  # on AWS in /usr/share/ec2-instance-connect
 CONNECT = {
@@ -57,7 +57,7 @@ CONNECT_ACCOUNT = {
     "/etc/group": f"{CONNECT_USER}:x:{CONNECT_USER_ID}:\n",
     "/etc/shadow": f"{CONNECT_USER}:*:20000:0:99999:7:::\n",
 }
-# A program of a machine image that is a module of ours here.
+# A program of the AMI that runs a module of this checkout instead.
 PROGRAM = """\
 #!{venv}/bin/python
 import sys
@@ -67,17 +67,17 @@ sys.exit(main())
 """
 NODE_MODULE = "slipway.jobs.platforms.mpi.node.main"
 AWS_MODULE = "slipway.yard.machines.hosts.planning.aws_command"
-# What mends a host that lacks a program, where its programs are this machine's and where they are an image's.
+# Advice for a host that lacks a program: INSTALL if its files are this machine's, BAKE_AGAIN if an AMI's.
 INSTALL = (
     "install it with `python3 scripts/set_up.py machine` (as root), then restart the yard: "
     "slipway yard down; slipway yard up"
 )
 BAKE_AGAIN = "bake a machine image that has it: slipway image bake"
-_HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - a host's are its own
+_HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each host has its own
 
 
 def plan(tier: Tier) -> dict[str, Any]:
-    """The part of a host's plan that is about its files."""
+    """Return the part of a host's plan that is about its files."""
     is_overlay = tier.name == "root"
     homes = home.plan(needed(), state.home())
     is_there = _is_in_overlay if is_overlay else _is_program
@@ -113,14 +113,14 @@ def program(venv: str, module: str) -> dict[str, Any]:
 
 
 def _is_in_overlay(path: Path) -> bool:
-    """Return False where an overlay would hide the path: on another file system, or a host's own folder."""
+    """Return False if an overlay on / would not show the path: another file system, or a hidden folder."""
     if any(Path(hidden) in path.parents for hidden in _HIDDEN):
         return False
-    return not any(os.path.ismount(each) for each in (path, *path.parents[:-1]))
+    return not any(os.path.ismount(folder) for folder in (path, *path.parents[:-1]))
 
 
 def _is_program(path: Path) -> bool:
-    """Return True where an ordinary user's host has the path already, writable: a mount would end that."""
+    """Return True if an ordinary user's host already has the path, writable, which a mount would not be."""
     for folder in (Path("/", name) for name in PROGRAMS):
         if folder in (path, *path.parents):
             between = [each for each in (path, *path.parents) if folder in each.parents]
@@ -129,7 +129,7 @@ def _is_program(path: Path) -> bool:
 
 
 def _on_the_way() -> Iterator[Path]:
-    """Folders that only root may pass, and behind which lies what every user of a host runs."""
+    """Yield folders that only root may enter, but below which are programs for every user of a host."""
     for path in needed():
         for parent in Path(path).parents:
             if not parent.stat().st_mode & 0o001:
@@ -137,13 +137,13 @@ def _on_the_way() -> Iterator[Path]:
 
 
 def environment() -> dict[str, str]:
-    """An environment whose parts are this one's: Python takes the folder of pyvenv.cfg for its own."""
-    own = Path(sys.prefix)
-    links = {f"{VENV}/bin/{each.name}": _end(each) for each in (own / "bin").iterdir()}
-    links |= {f"{VENV}/{each.name}": str(each) for each in own.iterdir() if each.name != "bin"}
+    """Return links that make this Python environment appear at VENV: Python looks for pyvenv.cfg there."""
+    prefix = Path(sys.prefix)
+    links = {f"{VENV}/bin/{file.name}": _end(file) for file in (prefix / "bin").iterdir()}
+    links |= {f"{VENV}/{entry.name}": str(entry) for entry in prefix.iterdir() if entry.name != "bin"}
     return links
 
 
 def _end(path: Path) -> str:
-    """A link to the interpreter leads out of this environment at once, lest it be taken for its own."""
+    """Return a link's target: an interpreter reached through this environment would take it for its own."""
     return str(path.resolve() if path.is_symlink() else path)

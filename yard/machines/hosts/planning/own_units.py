@@ -1,7 +1,7 @@
-"""The units of a host that boots this machine's own files: an image's, and none of those this machine runs.
+"""The units of a host that boots this machine's own files: those of an AMI, not those that this machine runs.
 
-What the machine itself starts, such as its databases and timers, is no business of a host's. A unit of
-Debian's that each host starts is a line of _ENABLED; ours are those of the image's component, word for word.
+A host must not start this machine's databases and timers. A Debian unit that each host
+starts is a line of _ENABLED; our own units are taken from the image's component unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slipway.yard import bounded_yaml
 
 UNITS = "/etc/systemd/system"
 VENDOR = "/lib/systemd/system"
-# As Debian's packages enable them: the unit, and what wants it.
+# Unit -> the folder in which Debian's package links it to enable it.
 _ENABLED = {
     "cloud-init-local.service": "cloud-init.target.wants",
     "cloud-init.service": "cloud-init.target.wants",
@@ -28,9 +28,9 @@ _ENABLED = {
 }
 _LINKS = {
     f"{UNITS}/default.target": f"{VENDOR}/multi-user.target",
-    f"{UNITS}/sshd.service": f"{VENDOR}/ssh.service",  # by this name cloud-init comes before it
+    f"{UNITS}/sshd.service": f"{VENDOR}/ssh.service",  # cloud-init is ordered before this name
 }
-# This machine's: its units, disks and logs, and what its own cloud-init was told and did.
+# Removed from the host's tree: this machine's units, disks and logs, and its cloud-init's settings and state.
 _REMOVED = (
     "/etc/cloud/cloud-init.disabled",
     "/etc/crypttab",
@@ -42,18 +42,18 @@ _REMOVED = (
     "/var/log/journal",
 )
 _OF_CLOUD_INIT = ("05_logging.cfg",)
-_COMPONENT = "infra/components/slipway-node.yaml"  # of a node that is none of Slurm's
-# What the component node-boot installs, and where.
+_COMPONENT = "infra/components/slipway-node.yaml"  # for nodes without Slurm
+# What the component node-boot installs: source and target.
 _SCRIPTS, _INSTALLED_SCRIPTS = "infra/boot", "/usr/lib/slipway"
 _OWN_UNITS, _INSTALLED_UNITS = "infra/boot/units", "/usr/lib/systemd/system"
-_SLURM_SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
-_SLURM_SETTINGS = "infra/boot/agents/slurm"  # a tree of what its daemons wait for, from the root
-# systemctl(1), enable: the line of [Install], and the kind of folder that gets a link.
+_SLURM_SCRIPTS = "jobs/platforms/slurm/scripts"  # in a Slurm cluster's AMI
+_SLURM_SETTINGS = "infra/boot/agents/slurm"  # files for Slurm's daemons, relative to /
+# systemctl(1), enable: key in [Install] -> suffix of the folder that gets a link.
 _INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
 
 
 def plan(*, is_slurm: bool, is_bare: bool = False) -> dict[str, Any]:
-    """The part of a host's plan that says what starts on it; user data brings a bare one all of ours."""
+    """Return the part of a host's plan with its units; a bare host gets ours from its user data."""
     written = {} if is_bare else _image_files(is_slurm=is_slurm)
     links = {f"{UNITS}/{wants}/{unit}": f"{VENDOR}/{unit}" for unit, wants in _ENABLED.items()}
     return {
@@ -65,7 +65,7 @@ def plan(*, is_slurm: bool, is_bare: bool = False) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _image_files(*, is_slurm: bool) -> dict[str, dict[str, Any]]:
-    """Return the files that a bake would write, by their paths."""
+    """Return the files that a bake would write: path -> text and mode."""
     return {
         **(dict(_tree(_SLURM_SETTINGS)) if is_slurm else dict(_of_component())),
         **dict(_installed(_SCRIPTS, _INSTALLED_SCRIPTS, 0o755)),
@@ -96,7 +96,7 @@ def _installed(source: str, target: str, mode: int) -> Iterator[tuple[str, dict[
 
 
 def _mode(given: int | str) -> int:
-    """YAML reads 0644 as the number that it is, and "0644" as text."""
+    """Return the mode as a number: YAML reads 0644 as an octal number, but "0644" as text."""
     return given if isinstance(given, int) else int(given, 8)
 
 
@@ -114,6 +114,6 @@ def _logs() -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    """Yield what others than cloud-init's own package told the machine's cloud-init."""
+    """Yield settings of this machine's cloud-init that do not come from its Debian package."""
     found = Path("/etc/cloud/cloud.cfg.d").glob("*.cfg")
     yield from (str(path) for path in found if path.name not in _OF_CLOUD_INIT)

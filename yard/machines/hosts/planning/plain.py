@@ -1,6 +1,6 @@
-"""What a host is where no namespaces can be made: a folder and a loopback address; nothing is enforced.
+"""A host without namespaces: a folder and a loopback address; nothing is enforced.
 
-What is said of paths of a machine image is said of that folder instead.
+Paths of an AMI are translated into that folder. Nodes of a Slurm cluster are here, too.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from slipway.yard.machines.hosts.host_store import HostInstance
 from slipway.yard.machines.hosts.inside.plain_sbatch import PLACES
 from slipway.yard.machines.hosts.planning import boot, own_files
 
-SSH_PORT = 2222  # below 1024 are root's
+SSH_PORT = 2222  # ports below 1024 are for root
 VENV = boot.VENV
-# Folders of a machine that a host has in its own folder.
+# Folders of a machine that are within the host's folder.
 _OWN = ("/etc/slipway", "/opt/slipway", "/var/lib/cloud", "/var/log", "/run/yard")
 _EMPTY = ("run", "root", "var/log", "etc/ssh/sshd_config.d")
 _FOLDER_OF_SSHD = Path("/run/sshd")
@@ -42,12 +42,12 @@ SetEnv {variables}
 
 
 def loopback(address: str) -> str:
-    """Return where this machine reaches a host of this address: 10.30.0.5 at 127.30.0.5."""
+    """Return the loopback address of a host: 127.30.0.5 for 10.30.0.5."""
     return f"127.{address.partition('.')[2]}"
 
 
 def make_folder_of_sshd() -> None:
-    """sshd of root wants it, whoever started it, and where systemd runs no sshd it is not there."""
+    """Make the folder that root's sshd needs, and that is missing if systemd never started sshd."""
     if os.geteuid() == 0 and not _FOLDER_OF_SSHD.exists():
         _FOLDER_OF_SSHD.mkdir(mode=0o755)
         _made.add(_FOLDER_OF_SSHD)
@@ -78,7 +78,7 @@ def environment(root: Path, base: Mapping[str, str], metadata: socket.socket) ->
 
 
 def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.UserData) -> dict[str, Any]:
-    """Files of user data are written, its scripts are not run: they would change this machine."""
+    """Return the host's plan; user data's files are written, but its scripts would change this machine."""
     said = " ".join(
         f'"{name}={value}"' for name, value in variables.items() if name.startswith(("AWS_", "SLI"))
     )
@@ -114,7 +114,7 @@ def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.User
 
 
 def replaced(text: str, root: Path, mounts: Mapping[str, str]) -> str:
-    """A document's script or a file of user data, with this host's folders in the places of a machine's."""
+    """Return a script or file with a machine's paths replaced by this host's folders."""
     for path in _OWN:
         text = text.replace(path, f"{root}{path}")
     for path, folder in mounts.items():
@@ -127,18 +127,18 @@ def _node_program(root: Path) -> dict[str, dict[str, Any]]:
     return {f"{VENV}/bin/slipway-node": made}
 
 
-# A node of a Slurm cluster that is plain processes: a real slurmd, which has no files of its own. The
-# cluster's controller and its nodes share a folder (shared_folder). What a job's script says of a machine's
-# paths is said of the node's folder and of the shared file systems' by a program in front of sbatch.
+# A Slurm node of plain processes: a real slurmd, without files of its own. The cluster's controller and nodes
+# share a folder (shared_folder). A program in front of sbatch translates paths in job scripts into the node's
+# folder and the shared file systems' folders.
 Plan = dict[str, Any]
 
 SBATCH_MODULE = "slipway.yard.machines.hosts.inside.plain_sbatch"
-RELEASE = "release"  # in the shared folder: of Slurm, as the cluster was created
-NODES = "nodes"  # in the shared folder: which node an instance is, and what a node's jobs get
+RELEASE = "release"  # in the shared folder: the cluster's Slurm version
+NODES = "nodes"  # in the shared folder: instance -> node name, and the environment of each node's jobs
 _SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
-_PROGRAMS = PLACES.rpartition("/")[0]  # in a host's folder, before Slurm's own on its PATH
-_FOLDERS_OF_JOBS = ("/etc/slipway", "/opt/slipway")  # of a machine's folders, those that a job's script names
-# slurmd gives nothing of its own environment to jobs; the controller's TaskProlog does, from this file.
+_PROGRAMS = PLACES.rpartition("/")[0]  # in a host's folder, before Slurm's programs on PATH
+_FOLDERS_OF_JOBS = ("/etc/slipway", "/opt/slipway")  # a machine's folders that job scripts name
+# slurmd does not pass its environment to jobs; the controller's TaskProlog does, from this file.
 _SLURMD = """\
 cd {nodes}
 until [ -s {instance} ]; do sleep 0.2; done
@@ -149,12 +149,12 @@ exec slurmd -D -b -N "$node" -f {conf}
 
 
 def shared_folder(cluster: str) -> Path:
-    """Return where the controller of a cluster, by its id, and its nodes find each other."""
+    """Return the folder through which the cluster's controller and nodes find each other."""
     return Path(tempfile.gettempdir()) / "pcs" / cluster
 
 
 def variables(root: Path, cluster: str, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of all that runs on a node, jobs as well."""
+    """Return the environment of all that runs on a node, including jobs."""
     return {
         **base,
         "PATH": os.pathsep.join([str(root / _PROGRAMS), base["PATH"]]),
@@ -164,10 +164,10 @@ def variables(root: Path, cluster: str, base: Mapping[str, str]) -> dict[str, st
 
 
 def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Mapping[str, str]) -> Plan:
-    """Add to the plan of a plain host what makes it a node; its environment is that of variables()."""
+    """Extend the plan of a plain host to a Slurm node; variables() gives its environment."""
     folder = shared_folder(instance.tags[slurm.CLUSTER_TAG])
     words = {"nodes": folder / NODES, "instance": instance.id, "conf": folder / "slurm.conf"}
-    # As AWS's installer of Slurm calls it (AWS PCS user guide, "Software installers to build custom AMIs").
+    # The name that AWS's installer gives it (AWS PCS user guide, "Software installers to build custom AMIs").
     unit = f"slurmd-{(folder / RELEASE).read_text(encoding='utf-8')}.service"
     start = _SLURMD.format(**{name: shlex.quote(str(word)) for name, word in words.items()})
     written = {
@@ -182,7 +182,7 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
     return {
         **plan,
         "written": written,
-        # A program of ours looks for shared files below the host's folder, too.
+        # slipway-node looks for shared files below the host's folder, too.
         "links": {**plan["links"], **{f"{root}{folder}": folder for folder in mounts.values()}},
         "units": (*plan["units"], {"name": unit, "argv": ("sh", "-c", start)}),
     }

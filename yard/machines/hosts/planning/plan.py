@@ -1,4 +1,4 @@
-"""One host as the processes that will run: decided here, carried out by hosts/inside."""
+"""Decides which processes, files and mounts a host has: the plan that hosts/inside carries out."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import STAND_IN
 
 PLAN_FILE = "plan.json"
-STAND_IN_FILE = "/etc/slipway/stand-in"  # a job of Slurm's looks for it (jobs/platforms/slurm/node)
+STAND_IN_FILE = "/etc/slipway/stand-in"  # Slurm jobs look for it (jobs/platforms/slurm/node)
 PATH = f"{systemd.FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
 _TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
-_TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # a group of 5 does not exist there
-# An ordinary user cannot call setgroups, without which sshd lets nobody in but the user that it runs as:
-# there, units and commands are that one user's.
-_USERS = "/run/yard/users"  # one namespace for all of them: a job is ended by another command than started it
+_TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # group 5 does not exist there
+# An ordinary user cannot call setgroups, so sshd lets in only the user that it runs as. There, units and
+# commands run as that one user.
+_USERS = "/run/yard/users"  # one for all: a command must be able to end another's job
 _AS_USER = ("nsenter", f"--user={_USERS}", "--preserve-credentials")
 
 Plan = dict[str, Any]
 
 
 def write(instance: HostInstance, tier: Tier, firewall: str, boots: str) -> Path:
-    """The file that the host's first process is made from."""
+    """Write the plan for the host's first process; return the file."""
     folder = root() / instance.id
     (folder / "mount").mkdir(parents=True)
     file = folder / PLAN_FILE
-    file.touch(mode=0o600)  # user data is for root only
+    file.touch(mode=0o600)  # only root may read user data
     file.write_text(json.dumps(_decide(instance, boots)(instance, tier, firewall, folder)), encoding="utf-8")
     return file
 
@@ -54,7 +54,7 @@ def _decide(instance: HostInstance, boots: str) -> Callable[[HostInstance, Tier,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """Holds what the yard must know of a host without isolation."""
+    """Holds what the yard needs to know of a host without isolation."""
 
     file: Path
     metadata: socket.socket
@@ -63,7 +63,7 @@ class Plain:
     mounts: Mapping[str, str]
 
     def said(self, text: str) -> str:
-        """Text that speaks of a machine's folders, speaking of this host's."""
+        """Return the text with a machine's paths replaced by this host's folders."""
         return plain.replaced(text, self.root, self.mounts)
 
 
@@ -96,7 +96,7 @@ def root() -> Path:
 
 
 def port() -> int:
-    """The yard's own, at which each host finds it too."""
+    """Return the yard's port, which is the same inside each host."""
     return urlsplit(os.environ["SLIPWAY_YARD_ENDPOINT"]).port or 0
 
 
@@ -108,15 +108,15 @@ def environment() -> dict[str, str]:
         "LANG": "C.UTF-8",
         "AWS_ENDPOINT_URL": os.environ["SLIPWAY_YARD_ENDPOINT"],
         **STAND_IN,
-        "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/boot: this machine's is not the host's
+        "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/boot: not this machine's own
     }
 
 
 def real_environment() -> dict[str, str]:
     """Return the environment of what runs on a host with its own systemd."""
     folder = f"{systemd.FOLDER}:"
-    own = {"PATH": PATH.removeprefix(folder), "SLIPWAY_SMT_CONTROL": f"{real_boot.RUN}/smt-control"}
-    return {**environment(), **own}
+    changed = {"PATH": PATH.removeprefix(folder), "SLIPWAY_SMT_CONTROL": f"{real_boot.RUN}/smt-control"}
+    return {**environment(), **changed}
 
 
 def _plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
@@ -146,7 +146,7 @@ def _plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Pl
 
 
 def _service_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
-    """A service's programs on this machine's files; it takes no logins."""
+    """Return the plan of a service's host: its programs, on this machine's files, without logins."""
     given = service_hosts.find(instance.id)
     plan = _plan(instance, tier, firewall, folder)
     return {
@@ -163,18 +163,18 @@ def _of_service(instance: HostInstance) -> Plan:
 
 
 def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
-    """systemd and cloud-init do the rest."""
+    """Return the plan of a host that boots for real: systemd and cloud-init do the rest."""
     data = boot.read_user_data(instance.user_data)
-    for _ in _shared(data):  # its folder is there to be mounted
+    for _ in _shared(data):  # this makes the folder that the host will mount
         pass
-    own = image_store.root_of(instance.image) is None
+    is_own = image_store.root_of(instance.image) is None
     is_slurm = slurm.GROUP_TAG in instance.tags
     tree = real_boot.of_tree(
-        _tree(instance, tier), is_own=own, is_slurm=is_slurm, is_bare=data.is_of_bare_ami
+        _tree(instance, tier), is_own=is_own, is_slurm=is_slurm, is_bare=data.is_of_bare_ami
     )
     variables = real_environment()
     given = real_boot.plan(instance, variables)
-    names = _names(instance) if own else {}
+    names = _names(instance) if is_own else {}
     domain = instance.hostname.partition(".")[2]
     files = real_boot.files(variables, given["resolver"], domain)
     return {
@@ -222,7 +222,7 @@ def _baked(files: Path, tier: Tier) -> Plan:
 
 
 def _names(instance: HostInstance) -> Plan:
-    """Write the host's own names, in place of the VPC's DNS; the cluster tells it the others'."""
+    """Return /etc/hosts with the host's own names, since there is no DNS; its cluster gives it the others."""
     names = f"{instance.hostname} {instance.name}"
     hosts = (
         f"127.0.0.1 localhost\n::1 localhost\n{instance.address} {names}\n::ffff:{instance.address} {names}\n"
@@ -236,7 +236,7 @@ def _names(instance: HostInstance) -> Plan:
 
 
 def _variables() -> Plan:
-    """Write the variables for ssh sessions, and for tools that start without an environment."""
+    """Return files with the variables for ssh sessions and for tools that start without an environment."""
     endpoint = environment()["AWS_ENDPOINT_URL"]
     return {
         "/etc/ssh/sshd_config.d/00-yard.conf": {
@@ -249,7 +249,7 @@ def _variables() -> Plan:
 
 
 def _shared(data: boot.UserData) -> Iterator[tuple[str, str]]:
-    """The file system that the node's first boot would mount, from what user data tells it."""
+    """Yield (folder, path) of the file system that user data tells the node to mount."""
     said = boot.told(data)
     text = data.files.get(boot.NODE_FILE, {}).get("text", "")
     files: Mapping[str, Any] = said.get("files") or {}

@@ -1,6 +1,6 @@
-"""What a host is given that boots systemd and cloud-init: how its tree differs from the machine image's.
+"""How the tree of a host that boots systemd and cloud-init differs from its AMI.
 
-A file that every such host gets is a line of `files`; what only this machine's files need is in own_units.py.
+To add a file for every such host: a line of `files`. What only this machine's files need is in own_units.py.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from slipway.yard.machines.hosts.inside import cgroups, nft_door
 from slipway.yard.machines.hosts.planning import own_units, systemd
 from slipway.yard.machines.isolation.tiers import programs
 
-OPEN_PORT = 8773  # EC2's metadata service had it, too: cloud-init still knows http://instance-data:8773
+OPEN_PORT = 8773  # once a port of EC2's metadata service; cloud-init still knows http://instance-data:8773
 RUN = "/run/yard"
 FILE_SYSTEMS = f"{RUN}/file-systems"
-# cloud-init takes no container for an EC2 instance, and so asks for no token: a port that needs none and
-# gives no credentials is its own (machines/hosts/metadata.py). The address is up when the host starts.
+# In a container cloud-init does not detect EC2, so it requests no token. It has a port of its own that needs
+# no token and gives no credentials (machines/hosts/metadata.py). The address is up when the host starts.
 CLOUD_CONFIG = f"""\
 # The yard's.
 datasource_list: [Ec2]
@@ -35,7 +35,7 @@ resize_rootfs: false
 locale: "false"
 ssh_genkeytypes: [ed25519]
 """
-# In place of mount.efs and mount.lustre, whose servers are AWS's.
+# Replaces mount.efs and mount.lustre, which need AWS's servers.
 MOUNT_HELPER = f"""\
 #!/bin/sh
 # The yard's: a file system of AWS is a folder here.
@@ -47,10 +47,10 @@ if [ ! -d "$folder" ]; then
 fi
 exec mount --bind "$folder" "$2"
 """
-# nfs-common has one for NFS in the kernel: mount.efs of AWS needs it, the one above does not, and the kernel
-# of this machine may lack it.
+# A unit of nfs-common for NFS in the kernel. AWS's mount.efs needs it, the one above does not, and this
+# machine's kernel may lack NFS.
 _MASKED = ("run-rpc_pipefs.mount",)
-# No disk of this machine is one of the host's: user data makes file systems on what it finds here.
+# Hides this machine's disks: user data would make file systems on disks that it finds here.
 _DISKS = ("/sys/block", "/sys/class/block", "/sys/dev/block")
 
 
@@ -73,17 +73,17 @@ def plan(instance: HostInstance, environment: Mapping[str, str]) -> dict[str, An
 def of_tree(
     tree: Mapping[str, Any], *, is_own: bool, is_slurm: bool, is_bare: bool = False
 ) -> dict[str, Any]:
-    """Return the part about files, from that of a host whose boot is imitated."""
-    doors = str(Path(nft_door.DOOR).parent)  # of the process that holds the host
+    """Return the part about files, derived from that of a host whose boot is imitated."""
+    doors = str(Path(nft_door.DOOR).parent)  # the folder of the nft helper's socket
     storage.file_systems().mkdir(parents=True, exist_ok=True)
     mounts = [*tree["mounts"], (str(storage.file_systems()), FILE_SYSTEMS), (doors, doors)]
-    kept = [(source, target) for source, target in mounts if source not in tree["read_only"]]
+    writable = [(source, target) for source, target in mounts if source not in tree["read_only"]]
     changed: Mapping[str, Any] = {"removed": [], "links": {}, "written": {}}
     if is_own:
         changed = own_units.plan(is_slurm=is_slurm, is_bare=is_bare)
     return {
         **tree,
-        "mounts": kept,
+        "mounts": writable,
         "read_only": [(path, path) for path in tree["read_only"]],
         "removed": [*tree["removed"], *changed["removed"]],
         "links": {**tree["links"], **changed["links"], **_masks()},
@@ -108,7 +108,7 @@ def _masks() -> dict[str, str]:
     return {f"{own_units.UNITS}/{unit}": "/dev/null" for unit in _MASKED}
 
 
-_PLAIN = ("PATH", "HOME", "LANG")  # systemd has its own
+_PLAIN = ("PATH", "HOME", "LANG")  # left out: systemd sets its own
 
 
 def _file(text: str, mode: int = 0o644) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""What stands in for systemd on a host: init starts the units, and these two words are what user data says.
+"""Stand-ins for systemctl, systemd-run and nft on a host whose boot is imitated; user data calls them.
 
-A further word is a line of SYSTEMCTL. The host's PATH finds both before those of a machine image.
+To add a command of systemctl: a branch of SYSTEMCTL. They come first on the host's PATH.
 """
 
 from __future__ import annotations
 
-# init passes over a unit of which there is a file here (yard/machines/hosts/inside/init.py).
+# init skips a unit that has a file here (yard/machines/hosts/inside/init.py).
 MASKED = "/run/yard/masked"
 
 SYSTEMCTL = f"""\
@@ -66,7 +66,7 @@ said = door.makefile().read()
 sys.exit(said or 0)
 """
 
-# In memory, where every host may write, whoever owns its programs.
+# In memory, so every host can write it, whoever owns its other programs.
 FOLDER = "/run/yard/bin"
 FILES = {
     f"{FOLDER}/systemctl": {"text": SYSTEMCTL, "mode": 0o755},

@@ -1,6 +1,6 @@
-"""Batch's job definitions, kept whole: moto forgets the nodes of multi-node ones.
+"""Batch's job definitions, kept here because moto drops the nodes of multi-node ones.
 
-What Batch fills in where nothing is given is in _CONTAINER_DEFAULTS.
+_CONTAINER_DEFAULTS has the defaults that Batch fills in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slipway.yard.services.recorded import paged
 Parameters = Mapping[str, Any]
 Definition = dict[str, Any]
 
-_definitions: dict[tuple[str, str], list[Definition]] = {}  # (region, name) -> its revisions
+_definitions: dict[tuple[str, str], list[Definition]] = {}  # (region, name) -> revisions
 _lock = threading.Lock()
 
 _LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
@@ -35,9 +35,9 @@ def find(wanted: str, region: str) -> Definition | None:
     with _lock:
         revisions = _definitions.get((region, name), [])
         if revision:
-            found = [each for each in revisions if str(each["revision"]) == revision]
+            found = [definition for definition in revisions if str(definition["revision"]) == revision]
         else:
-            found = [each for each in revisions if each["status"] == "ACTIVE"]
+            found = [definition for definition in revisions if definition["status"] == "ACTIVE"]
         return copy.deepcopy(found[-1]) if found else None
 
 
@@ -67,7 +67,7 @@ def _completed(parameters: Parameters) -> Definition:
         for member, value in _CONTAINER_DEFAULTS.items():
             container.setdefault(member, copy.deepcopy(value))
     for rule in definition.get("retryStrategy", {}).get("evaluateOnExit", ()):
-        rule["action"] = rule["action"].lower()  # so it comes back from Batch
+        rule["action"] = rule["action"].lower()  # as Batch returns it
     return definition
 
 
@@ -82,12 +82,12 @@ def _containers(definition: Definition) -> Iterator[dict[str, Any]]:
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
     wanted = parameters.get("jobDefinitions")
     if wanted:
-        found = [each for each in (find(name, region) for name in wanted) if each]
+        found = [definition for definition in (find(name, region) for name in wanted) if definition]
     else:
         name = parameters.get("jobDefinitionName", "").rpartition("/")[2]
-        found = [each for each in _all(region) if name in ("", each["jobDefinitionName"])]
+        found = [definition for definition in _all(region) if name in ("", definition["jobDefinitionName"])]
     status = parameters.get("status")
-    shown = [_tagged(each, region) for each in found if status in (None, each["status"])]
+    shown = [_tagged(definition, region) for definition in found if status in (None, definition["status"])]
     return paged("jobDefinitions", shown, parameters)
 
 
@@ -105,9 +105,9 @@ def _tagged(definition: Definition, region: str) -> Definition:
 def _deregister(parameters: Parameters, region: str) -> dict[str, Any]:
     name, _, revision = parameters["jobDefinition"].rpartition("/")[2].partition(":")
     with _lock:
-        for each in _definitions.get((region, name), []):
-            if str(each["revision"]) == revision:
-                each["status"] = "INACTIVE"
+        for definition in _definitions.get((region, name), []):
+            if str(definition["revision"]) == revision:
+                definition["status"] = "INACTIVE"
                 return {}
     raise ApiError("ClientException", f"Job definition {parameters['jobDefinition']} does not exist")
 

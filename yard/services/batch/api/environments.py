@@ -1,8 +1,8 @@
-"""Batch's compute environments, where moto asks for more than AWS does or forgets what it was told.
+"""Batch's compute environments, where moto requires more than AWS or drops settings.
 
-What AWS takes and no node survives, such as a foreign AMI, makes an environment INVALID, as there.
-AWS takes its own role where none is given, and no security groups where a launch template brings them; an
-update changes the compute resources that it names.
+As on AWS, settings with which no node could start, such as a foreign AMI, make an environment INVALID.
+Without a role AWS uses its own; security groups may come from a launch template; an update changes only the
+compute resources that it names.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from slipway.yard.errors import ApiError
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.pcs import nodes
 from slipway.yard.services.refusals import launches
-from slipway.yard.services.seed_data import BATCH_ROLE, BATCH_SERVICE
+from slipway.yard.services.stand_ins import BATCH_ROLE, BATCH_SERVICE
 
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{BATCH_SERVICE}/{BATCH_ROLE}"
 # What a scaling update changes. Batch user guide, "Updating compute environments": all else is an
-# infrastructure update, which BEST_FIT does not support; in which words Batch says so is not known.
+# infrastructure update, which BEST_FIT does not support; Batch's message for that is not known.
 _SCALING = frozenset({"minvCpus", "maxvCpus", "desiredvCpus"})
 _ON_EC2 = ("EC2", "SPOT")
-_BEST_FIT = "BEST_FIT"  # also where none is given
-# AWS applies it with an update, and never shows it.
+_BEST_FIT = "BEST_FIT"  # the default
+# AWS applies it during an update, and never shows it.
 _NOT_KEPT = frozenset({"updateToLatestImageVersion"})
 
 Parameters = Mapping[str, Any]
@@ -33,15 +33,15 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     from moto.core.exceptions import AWSError
 
     if operation == "DescribeComputeEnvironments":
-        # Show moto's environments; one whose nodes could never start is INVALID, and Batch says why.
+        # Show moto's environments, but as INVALID, with the reason, if their nodes could never start.
         names = parameters.get("computeEnvironments")
         backend = moto_backend("batch", region)
         shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
-        for each in shown:
-            if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
-                each |= {"status": "INVALID", "statusReason": reason}
+        for environment in shown:
+            if reason := backend.get_compute_environment(environment["computeEnvironmentArn"]).invalid_reason:
+                environment |= {"status": "INVALID", "statusReason": reason}
         return {"computeEnvironments": shown}
-    # Source of the words: aws/aws-parallelcluster, which reads the list of types from them.
+    # Source of the message: aws/aws-parallelcluster, which reads the list of types from it.
     kinds = (parameters.get("computeResources") or {}).get("instanceTypes") or ()
     for kind in kinds:
         if "." in kind and launches.zones_of(kind, region) == []:
@@ -61,7 +61,7 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 def _create(parameters: Parameters, region: str) -> Any:
     resources = dict(parameters.get("computeResources") or {})
     groups_from_template = "launchTemplate" in resources and not resources.get("securityGroupIds")
-    # Refuse what moto reads unasked; a launch template may give the groups, and Fargate has no types.
+    # Refuse a missing member, which moto would read unchecked; a launch template may give the groups.
     needed = () if groups_from_template else ("securityGroupIds",)
     if "FARGATE" not in str(resources.get("type")):
         needed = (*needed, "instanceTypes")
@@ -82,7 +82,7 @@ def _create(parameters: Parameters, region: str) -> Any:
         tags=parameters.get("tags"),
     )
     if groups_from_template:
-        del made.compute_resources["securityGroupIds"]  # moto is satisfied, and nobody is told of them
+        del made.compute_resources["securityGroupIds"]  # only for moto; never shown
     return made
 
 
@@ -109,16 +109,18 @@ def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any
         raise ApiError(
             "ClientException",
             f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
-            f" {', '.join(changed)} cannot change; make another one in its place",
+            f" {', '.join(changed)} cannot change; create another environment to replace it",
         )
 
 
 def _why_invalid(resources: Mapping[str, Any], region: str) -> str:
-    """Return why the environment's nodes can never start, "" if they can: Batch tries it afterwards."""
+    """Return why the environment's nodes can never start, or "": Batch finds out after its creation."""
     data = launches.template_data(resources.get("launchTemplate") or {}, region) or {}
     if not nodes.is_mime(str(data.get("UserData") or "")):
         return "CLIENT_ERROR - The user data of the launch template is not in the MIME multi-part format"
-    images = [each.get("imageIdOverride") for each in resources.get("ec2Configuration") or ()]
+    images = [
+        configuration.get("imageIdOverride") for configuration in resources.get("ec2Configuration") or ()
+    ]
     named = next(filter(None, images), None) or resources.get("imageId") or data.get("ImageId")
     group = resources.get("placementGroup") or (data.get("Placement") or {}).get("GroupName")
     launch = {**data, "ImageId": named, "Placement": {"GroupName": group} if group else {}}
@@ -146,7 +148,7 @@ def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
 
 
 def _role_arn(role: str | None, region: str) -> str | None:
-    """Batch takes a role's ARN or its name, and shows the ARN; moto knows roles by their ARN alone."""
+    """Return the ARN of a role: Batch accepts a name or an ARN, moto only the ARN."""
     from moto.utilities.utils import get_partition
 
     if not role or role.startswith("arn:"):

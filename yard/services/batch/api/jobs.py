@@ -1,4 +1,4 @@
-"""Batch's jobs, run for real by yard/services/batch. Another operation is a function and its line below."""
+"""The API of Batch's jobs, which run as processes. To add an operation: a function and its line below."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END_TIMEOUT_S = 10.0
 
 
 def reset() -> None:
-    """Every process of every job ends, and its folders go."""
+    """End every process of every job, and delete the jobs' folders."""
     with job_store.changed:
         for job in job_store.jobs.values():
             scheduler.stop(job, "the yard was reset")
@@ -33,7 +33,7 @@ def reset() -> None:
 
 
 def _have_all_ended() -> bool:
-    """Asked again whenever something changes: one that was only starting has processes by then."""
+    """Return True once no job runs; kill jobs that were starting before and have processes now."""
     left = [job for job in job_store.jobs.values() if job.attempts and not job.is_final]
     for job in left:
         if job.running:
@@ -44,15 +44,15 @@ def _have_all_ended() -> bool:
 def kill_node(text: str, node: int) -> str:
     """Kill the node as a power failure would, and return the name of its job."""
     with job_store.changed:
-        # The one running job with this id or name, or whose id or name begins so.
+        # Find the one running job whose id or name is or begins with `text`.
         running = [job for job in job_store.jobs.values() if job.running]
         exact = [job for job in running if text in (job.id, job.name)]
         found = exact or [job for job in running if text and _begins(job, text)]
         if len(found) != 1:
             known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
             raise ValueError(
-                f"'{text}' matches {len(found)} running jobs, and none of MPI, Slurm or SageMaker; "
-                f"of AWS Batch run: {known}"
+                f"'{text}' matches {len(found)} running jobs of Batch, MPI, Slurm or SageMaker; "
+                f"of Batch run: {known}"
             )
         job = found[0]
         if not 0 <= node < job.nodes:
@@ -72,7 +72,7 @@ def _end_with_the_yard() -> None:
 
 
 def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
-    """A job, or an array of them, from a deployed definition, with what AWS refuses refused."""
+    """Submit a job, or an array of jobs, from a deployed definition; refuse what AWS refuses."""
     _end_with_the_yard()
     wanted = parameters["jobDefinition"]
     definition = definitions.find(wanted, region)
@@ -88,8 +88,8 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
     if given := job.submit.get("tags"):
         moto_backend("batch", job.region).tag_resource(job.arn, given)
     with job_store.changed:
-        for each in (job, *job.children):
-            job_store.jobs[each.id] = each
+        for member in (job, *job.children):
+            job_store.jobs[member.id] = member
         job_store.changed.notify_all()
     scheduler.ensure_running()
     return {"jobId": job.id, "jobName": job.name, "jobArn": job.arn}
@@ -119,10 +119,10 @@ def _refuse_mismatch(parameters: Parameters, definition: Parameters) -> None:
 
 
 def _refuse_unknown_dependencies(parameters: Parameters) -> None:
-    for each in parameters.get("dependsOn") or ():
-        if each.get("jobId") and job_store.find(each["jobId"]) is None:
+    for dependency in parameters.get("dependsOn") or ():
+        if dependency.get("jobId") and job_store.find(dependency["jobId"]) is None:
             raise ApiError(
-                "ClientException", f"Job {each['jobId']}, on which this one depends, does not exist"
+                "ClientException", f"Job {dependency['jobId']}, on which this one depends, does not exist"
             )
 
 
@@ -162,7 +162,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _view(wanted: str, region: str) -> list[dict[str, Any]]:
-    """Return the details of a job or node, or None if it does not exist."""
+    """Return a list with the details of a job or node; empty if it does not exist."""
     identifier, _, node = wanted.rpartition("/")[2].partition("#")
     job = job_store.find(identifier)
     if job is None or job.region != region:
@@ -174,7 +174,7 @@ def _view(wanted: str, region: str) -> list[dict[str, Any]]:
 
 
 def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:
-    """One that starts or runs already goes on, and that is no error."""
+    """Cancel a job; one that is starting or running already continues, without an error."""
     with job_store.changed:
         job = job_store.find(_required(parameters, "jobId"))
         if job and job.status in WAITING and not any(child.running for child in job.children):

@@ -1,4 +1,4 @@
-"""What AWS Batch refuses although its model says nothing of it. A new limit is one line of LIMITS.
+"""Refuses what AWS Batch refuses although its model allows it. To add a limit: a line of LIMITS.
 
 Sources: service_limits, job_timeouts and multi-node-parallel-jobs of its user guide, and its API reference.
 """
@@ -20,7 +20,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """Limits the value at `path` ([] means each item): its pattern, its range or its number of items."""
+    """A limit for the value at `path` ([] means each item): its pattern, range or number of items."""
 
     path: str
     pattern: str = ""
@@ -100,7 +100,7 @@ def _against(limit: Limit, value: Any) -> Iterator[str]:
 
 
 def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
-    """The ranges account for every node; one may lie within another, and then overrides it."""
+    """Yield problems of the node ranges: they must cover all nodes, and may only be nested, not overlap."""
     if properties is None:
         return
     count, main = properties["numNodes"], properties["mainNode"]
@@ -115,7 +115,7 @@ def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
     known = {text: nodes for text, nodes in ranges.items() if nodes is not None}
     missing = set(range(count)) - {node for nodes in known.values() for node in nodes}
     if missing and len(known) == len(ranges):
-        yield f"no range of nodeRangeProperties holds node {min(missing)}; all of 0 to {count - 1} are wanted"
+        yield f"no range of nodeRangeProperties holds node {min(missing)}; they must cover 0 to {count - 1}"
     yield from _crossings(known)
     # API reference, ContainerProperties: all node groups of a multi-node job use the same instance type.
     groups = properties["nodeRangeProperties"]
@@ -126,7 +126,7 @@ def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _range(text: str, count: int) -> range | None:
-    """`2:4`, `2:`, `:4` or `2`."""
+    """Parse `2:4`, `2:`, `:4` or `2`; None if it is no range."""
     found = re.fullmatch(r"(\d*)(:?)(\d*)", text)
     if not found or text in ("", ":"):
         return None

@@ -1,6 +1,6 @@
-"""Batch's job queues. moto keeps them; what it drops, the time limits of job states, is kept beside its own.
+"""Batch's job queues. moto keeps them, except for the time limits of job states, which are kept here.
 
-A further member that moto drops is a line of KEPT.
+To keep another member that moto drops: a line of KEPT.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def described(queue: Any) -> dict[str, Any]:
-    """moto's queue as DescribeJobQueues shows it."""
-    kept = {member: getattr(queue, attribute, []) for member, attribute in KEPT.items()}
+    """Return moto's queue as DescribeJobQueues shows it."""
+    extra = {member: getattr(queue, attribute, []) for member, attribute in KEPT.items()}
     reason = {"statusReason": "JobQueue Healthy"}
     found = {name: value for name, value in queue.describe().items() if value is not None}
-    return {**found, **reason, **kept}
+    return {**found, **reason, **extra}
 
 
 def _create(parameters: Parameters, backend: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _update(parameters: Parameters, backend: Any) -> dict[str, Any]:
 
 
 def _delete(parameters: Parameters, backend: Any) -> dict[str, Any]:
-    """Delete a disabled queue. As on AWS its jobs are terminated, and DescribeJobs goes on knowing them."""
+    """Delete a disabled queue. As on AWS its jobs are terminated, but DescribeJobs still shows them."""
     queue = backend.get_job_queue(parameters["jobQueue"])
     if queue is not None and queue.state != "DISABLED":
         raise ApiError(
@@ -87,7 +87,7 @@ def _keep(queue: Any, parameters: Parameters) -> None:
 
 
 def _by_arn(item: Mapping[str, Any], backend: Any) -> Mapping[str, Any]:
-    """AWS takes names too, moto in an update only ARNs."""
+    """Return the item with ARNs for names: AWS accepts both, moto's update only ARNs."""
     environment = backend.get_compute_environment(item["computeEnvironment"])
     return {**item, "computeEnvironment": environment.arn} if environment else item
 

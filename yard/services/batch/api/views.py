@@ -1,4 +1,4 @@
-"""Jobs as DescribeJobs and ListJobs show them. A further member is a line in the function of its kind."""
+"""Jobs as DescribeJobs and ListJobs show them. To add a member: a line in the function of its kind."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ def _environment(job: BatchJob) -> View:
 
 
 def _outcome(run: NodeRun | None) -> View:
-    """Return how the container ended; of a lost host no more is known than that."""
+    """Return how the container ended; if its host was lost, nothing is known."""
     if run is None:
         return {}
     return _present({"exitCode": run.exit_code, "reason": run.reason, "logStreamName": run.stream or None})
 
 
 def _attempt(attempt: JobAttempt, job: BatchJob, node: int | None) -> View:
-    """Return the attempt; that of a multi-node job has no container, for each node shows its own."""
+    """Return the attempt; for a multi-node job only its nodes, not the job, show a container."""
     found: View = {
         "startedAt": attempt.started_at,
         "stoppedAt": attempt.stopped_at,
@@ -139,8 +139,8 @@ def _present(found: View) -> View:
     return {name: value for name, value in found.items() if value is not None}
 
 
-# ListJobs: which jobs, of which state or by which filters. A filter is a line of _FILTERS.
-# Source: the API reference of ListJobs; filters leave the state out of account, without either it is RUNNING.
+# ListJobs, by state or by filters. To add a filter: a line of _FILTERS. Source: the API reference of
+# ListJobs: filters ignore the state; without state and filters it lists RUNNING jobs.
 LARGEST_PAGE = 100
 
 
@@ -164,13 +164,13 @@ def _listed(parameters: Mapping[str, Any], region: str) -> Iterator[tuple[BatchJ
 
 
 def _of_queue(parameters: Mapping[str, Any], region: str, status: str) -> Iterator[BatchJob]:
-    """The newest first."""
+    """Yield the queue's jobs of this status, the newest first."""
     queue = _queue_arn(parameters.get("jobQueue", ""), region)
     filters = parameters.get("filters") or ()
     for job in reversed(list(job_store.in_region(region))):
         if job.parent or job.queue != queue:
             continue
-        if all(_passes(job, each) for each in filters) and (filters or job.status == status):
+        if all(_passes(job, wanted) for wanted in filters) and (filters or job.status == status):
             yield job
 
 

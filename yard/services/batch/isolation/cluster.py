@@ -1,7 +1,7 @@
-"""The nodes of one attempt, as one process tree that ends as a whole: `python -m … PLAN DESCRIPTOR`.
+"""Holds the nodes of one attempt, as one process tree that ends as a whole: `python -m … PLAN DESCRIPTOR`.
 
-The yard speaks to it over a socket: it hears of each node's start and end, and says which to signal. When the
-yard is gone, so is everything here. Standard library only. A new order is a branch of _obey.
+It reports each node's start and end to the yard over a socket, and gets signals for nodes from it. When the
+yard ends, so does everything here. Standard library only. To add an order: a branch of _obey.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def main(plan_file: str, descriptor: str) -> NoReturn:
 class NodeProcesses:
     def __init__(self, plan: Plan, control: socket.socket) -> None:
         self.plan, self.control = plan, control
-        self.holders: dict[int, int] = {}  # the process that we wait for -> its node
+        self.holders: dict[int, int] = {}  # child process -> its node
         self.first: dict[int, int] = {}  # node -> its first process
 
     def run(self, awake: int) -> NoReturn:
-        starts = [self._fork(each) for each in self.plan["nodes"]]
+        starts = [self._fork(node) for node in self.plan["nodes"]]
         if self.plan["isolated"]:
             lines: list[str] = []
             for holder, index in self.holders.items():
@@ -53,25 +53,25 @@ class NodeProcesses:
         for start in starts:
             os.write(start, b"g")
             os.close(start)
-        heard = self.control.fileno()
+        control = self.control.fileno()
         while True:
-            readable, _, _ = select.select([heard, awake], [], [])
+            readable, _, _ = select.select([control, awake], [], [])
             if awake in readable:
                 os.read(awake, 4096)
                 self._reap()
-            if heard in readable:
+            if control in readable:
                 self._obey(self.control.recv(LARGEST_ORDER))
 
     def _fork(self, spec: Mapping[str, Any]) -> int:
-        """Returns where to write when the node may go on."""
+        """Fork a node's holder; return the descriptor to write to when the node may continue."""
         (go, start), (up, told), (output, log) = os.pipe(), os.pipe(), os.pipe()
         holder = os.fork()
         if holder == 0:
             namespaces.sleep_through_children()
             os.close(output)
             self._hold(spec, go, told, log)
-        for each in (go, told, log):
-            os.close(each)
+        for descriptor in (go, told, log):
+            os.close(descriptor)
         self.holders[holder] = spec["index"]
         self.first[spec["index"]] = int(os.read(up, 32) or b"0")
         os.close(up)
@@ -81,7 +81,7 @@ class NodeProcesses:
         return start
 
     def _hold(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> NoReturn:
-        """Hold the node, in the fork: a PID namespace needs a process between its maker and its children."""
+        """Make the node's namespaces and its first process, which must be a child of their maker."""
         code = 1
         with contextlib.suppress(OSError):
             code = self._hold_first(spec, go, told, log)
@@ -126,7 +126,7 @@ class NodeProcesses:
         self.control.send(json.dumps(event).encode())
 
     def _obey(self, order: bytes) -> None:
-        if not order:  # the yard is gone, or needs us no more
+        if not order:  # the yard is gone, or has closed this attempt
             self._end()
         wanted = json.loads(order)
         for index in wanted["nodes"]:
@@ -147,7 +147,7 @@ class NodeProcesses:
                 processes.kill_all(left)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(-1, 0)
-        os._exit(0)  # the first process of a PID namespace takes all others with it
+        os._exit(0)  # the kernel then kills all others in this PID namespace
 
 
 if __name__ == "__main__":

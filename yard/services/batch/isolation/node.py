@@ -1,6 +1,6 @@
-"""One node of a job: its first process, which starts the container's command, passes signals on and reaps.
+"""A node's first process: makes its file tree, starts the container's command, passes signals on and reaps.
 
-Runs in a fork of cluster.py, so it may import the standard library only.
+It runs in a fork of cluster.py, so it may import only the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
 
 
 def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket, log: int) -> NoReturn:
-    """Run the command and exit with its code; never return."""
+    """Run the command and exit with its code."""
     descriptors = []
     if plan["isolated"]:
         enter(node, plan["keep"], plan["home"])
@@ -31,7 +31,7 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
         descriptors = [_listener(plan["port"])]
         if node["link"] and (problem := links.set_up(node["link"])):
             os.write(
-                log, f"the yard cannot make this node's link as bad as it should be: {problem}\n".encode()
+                log, f"the yard cannot apply the network faults to this node's link: {problem}\n".encode()
             )
     time.sleep(node["launch_seconds"])
     ready = json.dumps({"event": "ready", "node": node["index"]}).encode()
@@ -48,7 +48,7 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
 
 
 def _listener(port: int) -> socket.socket:
-    """The yard's own address, in this node's network; the yard accepts what comes in here."""
+    """Listen at the yard's own address, in this node's network; the yard serves the connections."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -72,7 +72,7 @@ def _supervise(node: Mapping[str, Any]) -> int:
     for each in FORWARDED:
         signal.signal(each, lambda number, _frame: _pass_on(child, number))
     while True:
-        ended, status = os.wait()  # whoever lost its parent ends here too
+        ended, status = os.wait()  # orphans end here, too
         if ended == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
@@ -84,8 +84,8 @@ def _pass_on(child: int, number: int) -> None:
 
 
 def _execute(node: Mapping[str, Any]) -> NoReturn:
-    for each in (*FORWARDED, signal.SIGCHLD, signal.SIGPIPE):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (*FORWARDED, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
     argv: list[str] = node["argv"]
     try:
         os.chdir(node["cwd"])
@@ -96,14 +96,13 @@ def _execute(node: Mapping[str, Any]) -> NoReturn:
         os._exit(processes.code_of(error, argv[0], node["environment"].get("PATH", os.defpath)))
 
 
-# A node's file tree: this machine's, but for homes, /tmp, /dev/shm, /proc, /etc/hosts and the job's mounts.
-# Nothing is ever made in this machine's folders: where a mount lies below one of them, that folder is
-# mirrored.
+# A node's file tree is this machine's, except for homes, /tmp, /dev/shm, /proc, /etc/hosts and the job's
+# mounts. Nothing is created in this machine's folders: a folder in which a mount point is needed is mirrored.
 _OWN = ("/tmp", "/proc", "/var/tmp")  # noqa: S108 - the node's, not ours
 
 
 def enter(node: Mapping[str, Any], keep: Sequence[str], homes: home.Plan) -> None:
-    """Make this process's tree the node's. Needs a mount namespace of its own."""
+    """Make the node's tree the root of this process, which must have its own mount namespace."""
     folder = Path(node["folder"])
     root = folder / "root"
     root.mkdir()
@@ -127,7 +126,7 @@ def _private(folder: Path) -> dict[str, str]:
 
 
 def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
-    """Each entry as it is, but those that are hidden, and those that hold something hidden."""
+    """Bind each entry of a folder, except for those that are hidden or hold something hidden."""
     for entry in os.scandir(real):
         path, target = Path(entry.path), copy / entry.name
         if entry.is_symlink():
@@ -146,8 +145,8 @@ def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
 
 
 def _keep(root: Path, path: str) -> None:
-    """Keep, read-only, what the node needs and its own /tmp would hide, such as the checkout."""
+    """Keep a path visible, read-only, that the node's own /tmp would hide, such as the checkout."""
     if any(Path(own) in Path(path).parents for own in _OWN):
-        kept = home.folder_in(root, path)
-        kernel.bind(path, kept)
-        home.make_read_only(kept)
+        target = home.folder_in(root, path)
+        kernel.bind(path, target)
+        home.make_read_only(target)

@@ -1,6 +1,6 @@
-"""The module cfnresponse, which Lambda puts beside inline code: it sends a custom resource's response.
+"""The module cfnresponse, which Lambda adds to inline code: it sends a custom resource's response.
 
-Its interface and what it prints are AWS's: "cfn-response module", AWS CloudFormation user guide.
+Its interface and its output are AWS's: "cfn-response module", AWS CloudFormation user guide.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def send(
     noEcho: bool = False,  # noqa: N803
     reason: str | None = None,
 ) -> None:
-    """Send the response; what goes wrong on the way is printed and not raised."""
+    """Send the response; print errors, but do not raise them."""
     where = f"See the details in CloudWatch Log Stream: {context.log_stream_name}"
     body = json.dumps(
         {
@@ -45,5 +45,5 @@ def send(
     try:
         response = http.request("PUT", event["ResponseURL"], headers=headers, body=body)
         print(f"Status code: {response.status}")
-    except Exception as error:  # noqa: BLE001 - as AWS has it: the handler goes on
+    except Exception as error:  # noqa: BLE001 - as in AWS's module, the handler continues
         print(f"send(..) failed executing http.request(..): {error}")

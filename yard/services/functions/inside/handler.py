@@ -1,7 +1,7 @@
-"""Lambda's runtime for Python, in the process of one invocation: `python handler.py FOLDER`.
+"""A Python runtime for Lambda, in the process of one invocation: `python handler.py FOLDER`.
 
-FOLDER holds request.json and event.json, and gets result.json. Standard library only. What AWS's runtime
-does and this one does not: it serves one event and ends, and has no extensions.
+FOLDER has request.json and event.json, and gets result.json. Standard library only. Unlike AWS's runtime
+it exits after one event, and supports no extensions.
 Errors are those of https://github.com/aws/aws-lambda-python-runtime-interface-client.
 """
 
@@ -23,7 +23,7 @@ UNHANDLED = "Unhandled"
 
 
 class HandlerFailed(Exception):
-    """The event was not handled; `kind` is the error's type, as the caller reads it."""
+    """Raised if the event was not handled; `kind` is the errorType that the caller gets."""
 
     def __init__(self, kind: str, message: str, trace: list[str] | None = None) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ def main(folder: str) -> NoReturn:
         _write(place, UNHANDLED, json.dumps(said))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # threads that the handler left go, as where AWS freezes them
+    os._exit(0)  # this ends the handler's threads, which AWS would freeze
 
 
 def _load(name: str) -> Callable[[Any, LambdaContext], Any]:
@@ -120,7 +120,7 @@ def _of(error: Exception) -> HandlerFailed:
 
 
 def _time_out(place: Path, request: Mapping[str, Any]) -> None:
-    """End the process where the handler is not done in time."""
+    """End the process if the handler is not done in time."""
     number = request["context"]["aws_request_id"]
     message = f"RequestId: {number} Error: Task timed out after {request['timeout_s']:.2f} seconds"
     _write(place, UNHANDLED, json.dumps({"errorType": "Sandbox.Timedout", "errorMessage": message}))
@@ -134,7 +134,7 @@ def _write(place: Path, error: str, payload: str) -> None:
 
 
 def _open_yard_without_tls(address: str) -> None:
-    """Let HTTPS to the yard's own address go in the clear: handlers open the response's URL by that class."""
+    """Let HTTPSConnection use plain HTTP for the yard's address: handlers open the response URL with it."""
     as_on_aws = http.client.HTTPSConnection.connect
 
     def connect(self: http.client.HTTPSConnection) -> None:
@@ -143,7 +143,7 @@ def _open_yard_without_tls(address: str) -> None:
         else:
             as_on_aws(self)
 
-    http.client.HTTPSConnection.connect = connect  # type: ignore[assignment,method-assign]  # for this process alone
+    http.client.HTTPSConnection.connect = connect  # type: ignore[assignment,method-assign]  # only in this process
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""EC2 Image Builder: components, recipes, configurations and pipelines. imagebuilder_images.py runs them.
+"""Image Builder's components, recipes, configurations and pipelines; images.py is about images.
 
-Another kind of resource is one entry of KINDS: the operations follow from its noun, as in botocore's model.
+To add a kind of resource: an entry of KINDS. The operations follow from its noun, as in botocore's model.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordKind:
-    noun: str  # in the operations: CreateImageRecipe
+    noun: str  # in operations such as CreateImageRecipe
     path: str  # in ARNs, with {name} and {version}
-    listed: str  # in the answer of its list operation
-    arn_member: str = ""  # in requests and answers, where it is not the noun
+    listed: str  # member in the answer of its list operation
+    arn_member: str = ""  # in requests and answers, if it differs from the noun
     facts: Mapping[str, Any] = field(default_factory=dict)
     can_change: bool = False
 
@@ -126,7 +126,7 @@ def _create(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, 
 
 
 def _given(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
-    """A component's document is read when it is created, wherever it lies."""
+    """Return the parameters; a component's document is fetched and checked when it is created."""
     given = kept(parameters, "name", "semanticVersion")
     if kind is not COMPONENT:
         return given
@@ -147,7 +147,7 @@ def _get(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, An
 
 
 def _update(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
-    """Write the whole resource again: an update removes what it leaves out."""
+    """Replace the whole resource: an update removes what it leaves out."""
     record = _named(kind, parameters)
     _check_references(parameters)
     store.change(record, kept(parameters, kind.arn_name))
@@ -175,7 +175,7 @@ def _list(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, An
 
 
 def _is_wanted(record: StoredRecord, parameters: Parameters) -> bool:
-    """AWS's own and the marketplace's are not here."""
+    """Return True if the record passes the filters; the yard has nothing of AWS or the Marketplace."""
     if parameters.get("owner", "Self") != "Self":
         return False
     return is_filtered_in(record.view(), parameters)
@@ -207,14 +207,14 @@ def _answer(kind: RecordKind, arn: str, parameters: Parameters) -> dict[str, Any
 
 
 def _check_references(parameters: Parameters) -> None:
-    """Check that references exist; what AWS or the marketplace owns is not checked."""
+    """Check that referenced resources exist, except for those of AWS or the Marketplace."""
     for reference in _references(kept(parameters)):
         if not any(refers(reference, record.arn) for record in store.everything()):
             raise ApiError("InvalidParameterValueException", f"there is no '{reference}'")
 
 
 def _references(given: Parameters) -> Iterator[str]:
-    """The members that are ARNs of this account, at any depth; `data` and the like are free text."""
+    """Yield the ARNs of this account in the parameters, at any depth; skip free text such as `data`."""
     for name, value in given.items():
         if isinstance(value, str) and name.endswith("Arn"):
             yield from _OUR_ARN.findall(value)
@@ -224,7 +224,7 @@ def _references(given: Parameters) -> Iterator[str]:
 
 
 def refers(reference: str, arn: str) -> bool:
-    """A reference may end with its version, and say x for "the newest"."""
+    """Return True if the reference means the ARN; it may omit the build, and use x for "the newest"."""
     pattern = re.sub(r"(?<=[/.])x(?=\\\.|/|$)", r"\\d+", re.escape(reference))
     return re.fullmatch(pattern + r"(/\d+)?", arn) is not None
 

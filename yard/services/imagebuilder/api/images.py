@@ -1,6 +1,6 @@
-"""EC2 Image Builder: images. What happens while one is made is in yard/services/imagebuilder.
+"""Image Builder's images; imagebuilder/build makes them.
 
-Another operation is a function and its line in _OPERATIONS, and its name in yard/services/registry.py.
+To add an operation: a function and its line in _OPERATIONS, and its name in yard/services/registry.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slipway.yard.services.recorded import StoredRecord, paged
 
 Parameters = Mapping[str, Any]
 STOP_SECONDS = 10
-DEFAULT_TYPE = "m5.large"  # where an infrastructure configuration names none
+DEFAULT_TYPE = "m5.large"  # if an infrastructure configuration names none
 
 bakes: dict[str, Bake] = {}
 _starting = threading.Lock()
@@ -62,7 +62,7 @@ def _create_image(parameters: Parameters, region: str) -> dict[str, Any]:
 def _start(
     given: Parameters, log_group: str | None, facts: dict[str, Any], tags: dict[str, str], region: str
 ) -> dict[str, Any]:
-    """The same client token again is the same image."""
+    """Start a bake, and return its image; the same client token returns the same image."""
     recipe = _recorded("ImageRecipe", given["imageRecipeArn"])
     infrastructure = _recorded("InfrastructureConfiguration", given["infrastructureConfigurationArn"])
     parts = {"imageRecipe": view(recipe), "infrastructureConfiguration": view(infrastructure)}
@@ -77,17 +77,19 @@ def _start(
             kind="Image",
             region=region,
             name=recipe.name,
-            given={},  # its parts are kept with it, and may be deleted
+            given={},  # the bake has its own copies: recipe and configurations may be deleted
             facts={**parts, **facts, **_constants(version), "imageTestsConfiguration": tests},
             tags=tags,
             client_token=given.get("clientToken", ""),
         )
-        kept = store.add(record, ApiError("ResourceAlreadyExistsException", f"{record.arn} is there already"))
-        if kept is record:
+        stored = store.add(
+            record, ApiError("ResourceAlreadyExistsException", f"{record.arn} is there already")
+        )
+        if stored is record:
             plan = _plan(record, recipe, log_group, given.get("executionRole", ""))
             bakes[record.arn] = Bake(plan=plan)
             build_runner.start(bakes[record.arn])
-    return {"imageBuildVersionArn": kept.arn, "clientToken": given.get("clientToken")}
+    return {"imageBuildVersionArn": stored.arn, "clientToken": given.get("clientToken")}
 
 
 def _constants(version: str) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None, exe
         instance_type=(infrastructure.get("instanceTypes") or [DEFAULT_TYPE])[0],
         infrastructure=infrastructure,
         execution_role=execution_role,
-        working_directory=recipe.given.get("workingDirectory", "/tmp"),  # noqa: S108 - of the machine
+        working_directory=recipe.given.get("workingDirectory", "/tmp"),  # noqa: S108 - on the machine
         ingredients=tuple(_ingredient(component) for component in recipe.given.get("components", ())),
         distributions=tuple(distribution.get("distributions", ())),
         ami_tags=recipe.given.get("amiTags", {}),
@@ -159,7 +161,7 @@ def _progress(bake: Bake) -> dict[str, Any]:
 
 
 def image(parameters: Parameters) -> StoredRecord:
-    """Find an image by its build version, or by its version, which means the newest build."""
+    """Find an image by its build version, or its newest build by its version."""
     arn = parameters["imageBuildVersionArn"]
     found = [known for known in bakes if refers(arn, known)]
     record = store.at(max(found, key=_numbers_of_build)) if found else None
@@ -179,7 +181,7 @@ def _images(region: str) -> Iterator[tuple[StoredRecord, dict[str, Any]]]:
 
 
 def _list_images(parameters: Parameters, region: str) -> dict[str, Any]:
-    """One entry a version, whatever the number of its builds. AWS's own images are not here."""
+    """List one entry per version, with any number of builds. The yard has no AWS images."""
     versions: dict[str, dict[str, Any]] = {}
     for record, shown in _images(region) if parameters.get("owner", "Self") == "Self" else ():
         arn, _, _ = record.arn.rpartition("/")
@@ -216,7 +218,7 @@ def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:
 
 
 def _delete(parameters: Parameters, _region: str) -> dict[str, Any]:
-    """Delete Image Builder's record; the AMI stays."""
+    """Delete Image Builder's record of the image; the AMI stays."""
     record = image(parameters)
     if not bakes[record.arn].is_final:
         raise ApiError("ResourceInUseException", f"{record.arn} is {bakes[record.arn].status}")

@@ -1,6 +1,6 @@
-"""EC2 Image Builder: how far the workflows are that make an image. Every image has AWS's own three.
+"""Image Builder's workflows: the progress of a bake. Every image has AWS's own three workflows.
 
-Another operation is a function and its line in _OPERATIONS, and its name in yard/services/registry.py.
+To add an operation: a function and its line in _OPERATIONS, and its name in yard/services/registry.py.
 """
 
 from __future__ import annotations

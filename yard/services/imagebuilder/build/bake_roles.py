@@ -1,7 +1,7 @@
-"""The two roles of a bake: Image Builder's own, which makes the image, and that of the machine.
+"""A bake's plan and state, and its two roles: Image Builder's, which makes the image, and the machine's.
 
-The yard starts no instance and copies no disk, so what Image Builder would ask of EC2 and SSM is judged
-without a request. A further act of a step is a line of _ACTS.
+The yard starts no instance and copies no disk, so the calls that Image Builder would make to EC2 and SSM are
+judged without a request. To add an act of a step: a line of _ACTS.
 Source: the policy AWSServiceRoleForImageBuilder, and CloudTrail's view of a bake in its user guide.
 """
 
@@ -21,13 +21,13 @@ from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.keys import RoleSession
 
-# One bake: what is to be built, and how far it is. The thread that runs it writes, the API reads.
+# One bake: its plan and its progress. The thread that runs it writes, the API reads.
 FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DELETED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingredient:
-    """A component of the recipe. `data` is None where AWS owns it: its document is not here."""
+    """A component of the recipe. `data` is None if AWS owns it: the yard does not have its document."""
 
     arn: str
     name: str
@@ -37,19 +37,19 @@ class Ingredient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakePlan:
-    arn: str  # of the image's build version
+    arn: str  # the image's build version
     region: str
     name: str  # of the recipe
     version: str  # 1.0.0/1
     parent: str
     instance_profile: str
-    instance_type: str  # of the machine that it is built and tested on
-    infrastructure: Mapping[str, Any]  # where its machines stand, and where their logs go
-    execution_role: str  # empty: the service-linked one
-    working_directory: str  # of every step
+    instance_type: str  # of the machine that builds and tests it
+    infrastructure: Mapping[str, Any]  # its network settings, role and log bucket
+    execution_role: str  # "": the service-linked role
+    working_directory: str  # for every step
     ingredients: tuple[Ingredient, ...]
     distributions: tuple[Mapping[str, Any], ...]
-    ami_tags: Mapping[str, str]  # of the recipe; a distribution adds its own
+    ami_tags: Mapping[str, str]  # from the recipe; a distribution adds its own
     runs_tests: bool
     log_group: str
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -105,19 +105,19 @@ class Bake:
 
 
 BUILDER, MACHINES = "imagebuilder.amazonaws.com", "ec2.amazonaws.com"
-MADE_BY = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
-_INSTANCE = "i-0123456789abcdef0"  # nothing but a name: no instance is started
+MADE_BY = "EC2 Image Builder"  # the value of the tag CreatedBy on everything that it makes
+_INSTANCE = "i-0123456789abcdef0"  # only a name: no instance is started
 _TAG = [{"Key": "CreatedBy", "Value": MADE_BY}]
 _OWN_TAG = {f"{service}:resourcetag/createdby": (MADE_BY,) for service in ("aws", "ec2", "ssm")}
 
 
 def of_builder(plan: BakePlan) -> RoleSession | None:
-    """Return the session of the execution role; None for the service-linked role, which may do it all."""
+    """Return the session of the execution role; None for the service-linked role, which may do everything."""
     return roles.assume(plan.execution_role, BUILDER, "bake") if plan.execution_role else None
 
 
 def of_machine(plan: BakePlan) -> RoleSession | None:
-    """Return the session of the instance profile's role; None for a profile without one."""
+    """Return the session of the instance profile's role; None if it has no role."""
     found: Any = moto_backend("iam").instance_profiles
     for profile in list(found.values()):
         if profile.name == plan.instance_profile and profile.roles:
@@ -126,7 +126,7 @@ def of_machine(plan: BakePlan) -> RoleSession | None:
 
 
 def check(plan: BakePlan, step: str) -> None:
-    """Raise ApiError where a role may not do what this step takes."""
+    """Raise ApiError if a role does not allow what this step needs."""
     for session, acts in (
         (of_builder(plan), _ACTS.get(step, _nothing)),
         (of_machine(plan), _ACTS_OF_MACHINE.get(step, _nothing)),
@@ -146,7 +146,7 @@ def _asked(plan: BakePlan, service: str, operation: str, **parameters: Any) -> t
 
 
 def _on_own(found: tuple[ActionNeed, ...]) -> Iterator[ActionNeed]:
-    """Add the tag that all carries which it made."""
+    """Add the condition keys of the tag CreatedBy, which everything that Image Builder makes has."""
     for need in found:
         is_own = ":instance/" in need.resource
         yield replace(need, keys={**_OWN_TAG, **need.keys}) if is_own else need

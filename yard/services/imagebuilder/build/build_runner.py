@@ -41,7 +41,7 @@ def _run_of(workflow: Workflow) -> WorkflowRun:
 
 
 def _bake(bake: Bake) -> None:
-    """The last word of its status comes last: who has read it finds the log whole and the workshop empty."""
+    """Run the bake; its final status is set last, when the log is complete and the folder is deleted."""
     plan = bake.plan
     bake_log = BakeLog(plan.log_group, plan.version, plan.region)
     folder = image_store.workshop(plan.arn.rpartition("image/")[2].replace("/", "-"))
@@ -53,7 +53,7 @@ def _bake(bake: Bake) -> None:
             machine.session = bake_roles.of_machine(plan)
             _workflows(BakeContext(bake=bake, log=bake_log, machine=machine))
         status = "AVAILABLE"
-    except Exception as error:  # noqa: BLE001 - whatever it is, the image says it
+    except Exception as error:  # noqa: BLE001 - the image shows any error
         status = _fail(bake, error)
         bake_log.say(f"{status}: {bake.reason}")
     remove_tree(folder)
@@ -64,7 +64,7 @@ def _bake(bake: Bake) -> None:
 def _fail(bake: Bake, error: Exception) -> str:
     """Record why the bake failed or that it was cancelled."""
     during = bake.status
-    # Mark the steps that did not run as never to run.
+    # Steps that did not run will not run any more.
     ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
     for run in bake.workflows:
         for step in run.steps:
@@ -98,7 +98,7 @@ def _context(bake: Bake, error: Exception, during: str) -> dict[str, Any]:
 
 @contextmanager
 def _in_turn(cancelled: threading.Event) -> Iterator[None]:
-    """One bake at a time: they would only slow each other down."""
+    """Wait until no other bake runs: they would only slow each other down."""
     while not _turn.acquire(timeout=LOOK_SECONDS):
         if cancelled.is_set():
             raise Cancelled
@@ -109,7 +109,7 @@ def _in_turn(cancelled: threading.Event) -> Iterator[None]:
 
 
 def _workflows(context: BakeContext) -> None:
-    known = {each.name: each for each in WORKFLOWS}
+    known = {workflow.name: workflow for workflow in WORKFLOWS}
     for run in context.bake.workflows:
         workflow = known[run.name]
         context.bake.status = workflow.status

@@ -1,6 +1,6 @@
 """The steps of a bake, in the order and under the names of Image Builder's own workflows.
 
-A further step is a function and its line in WORKFLOWS.
+To add a step: a function and its line in WORKFLOWS.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
 from slipway.yard.services.service_quotas import quotas
 
-# What a good bake puts into the account: an AMI a region, its tags, the SSM parameters that name it.
-# What else a distribution may ask for is refused before anything is built: see UNKNOWN.
+# A successful bake makes an AMI per region, its tags, and the SSM parameters that name it.
+# Other parts of a distribution are refused before anything is built.
 UNKNOWN = ("containerDistributionConfiguration", "s3ExportConfiguration", "fastLaunchConfigurations")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
-ROOT_DEVICE = "/dev/sda1"  # as Ubuntu's, of which ours are made
+ROOT_DEVICE = "/dev/sda1"  # as in Ubuntu's AMIs, our parent images
 
 
 def unknown(distributions: tuple[Mapping[str, Any], ...]) -> list[str]:
@@ -37,10 +37,10 @@ def unknown(distributions: tuple[Mapping[str, Any], ...]) -> list[str]:
 
 
 def distribute(plan: BakePlan, at: datetime) -> list[dict[str, Any]]:
-    """The AMIs, as GetImage lists them; the one of the bake's own region first."""
+    """Make the AMIs, and return them as GetImage does, the one in the bake's own region first."""
     wanted = plan.distributions or ({"region": plan.region},)
     ordered = sorted(wanted, key=lambda each: each["region"] != plan.region)
-    return [_to_region(plan, each, at) for each in ordered]
+    return [_to_region(plan, wanted, at) for wanted in ordered]
 
 
 def _to_region(plan: BakePlan, wanted: Mapping[str, Any], at: datetime) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class BakeContext:
     components: list[Component] = field(default_factory=list)
 
     def run_phases(self, step: StepRun, *phases: str) -> None:
-        """All components' first phase, then all components' second one, as on AWS."""
+        """Run the first phase of all components, then the second phase of all, as on AWS."""
         total = len(phases) * len(self.components)
         for number, (phase, component) in enumerate(
             ((phase, component) for phase in phases for component in self.components), 1
@@ -196,8 +196,8 @@ Act = Callable[[BakeContext, StepRun], None]
 class Workflow:
     name: str
     type: str
-    status: str  # of the image, while it runs
-    steps: Mapping[str, tuple[str, Act]]  # name -> action and what it does
+    status: str  # of the image, while this workflow runs
+    steps: Mapping[str, tuple[str, Act]]  # name -> (action, function)
 
 
 WORKFLOWS = (
@@ -240,12 +240,12 @@ WORKFLOWS = (
 )
 
 
-# What a bake says becomes lines of its CloudWatch stream, at once; Image Builder writes them at the end.
+# A bake's output goes to its CloudWatch stream at once; Image Builder writes it at the end.
 LONGEST_EVENT = 256 * 1024 - 26
 
 
 class BakeLog:
-    """`stream` is the version and the build, as AWS names it: 1.0.0/1."""
+    """The log of a bake; `stream` is version and build, as AWS names it: 1.0.0/1."""
 
     def __init__(self, group: str, stream: str, region: str) -> None:
         self._group, self._stream, self._region = group, stream, region

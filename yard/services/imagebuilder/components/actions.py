@@ -1,4 +1,4 @@
-"""What a step of a component asks for, as an order that inside.py carries out in the machine's own file tree.
+"""Turns the inputs of a component's step into an Order, which inside.py carries out in the machine's files.
 
 To add an action: a function from its inputs to an Order, and its line in ACTIONS, named as AWS names it in
 https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-action-modules.html.
@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# What is wrong with a document that somebody wrote for Image Builder.
+# The error for a wrong document.
 
 
 class BadDocument(Exception):
-    """Tells the author of a document what is wrong with it."""
+    """Says what is wrong with a document."""
 
 
 SHELL = "/bin/bash"
 UPDATE = "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get --yes upgrade"
-DOWNLOADS = "/run/slipway/downloads"  # where the machine finds what was fetched for it
+DOWNLOADS = "/run/slipway/downloads"  # where the machine finds downloaded files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +32,17 @@ class Download:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Fetch first, then run the program or make the files. `left_out` is why neither is done."""
+    """Download first, then run the program or make the files. `left_out` says why neither is done."""
 
     argv: tuple[str, ...] = ()
-    script: str = ""  # for the last of argv: bash reads it as a file
+    script: str = ""  # text of the file that is added to argv
     files: tuple[Mapping[str, Any], ...] = ()
     downloads: tuple[Download, ...] = field(default=())
     left_out: str = ""
 
 
 def order_of(action: str, inputs: Any) -> Order:
-    """Inputs are expanded already."""
+    """Return the order for an action; its inputs are already expanded."""
     try:
         return ACTIONS[action](inputs)
     except (KeyError, TypeError, AttributeError) as error:
@@ -51,7 +51,7 @@ def order_of(action: str, inputs: Any) -> Order:
 
 def _bash(inputs: Any) -> Order:
     if not isinstance(inputs["commands"], list):
-        raise BadDocument(f"ExecuteBash has the commands {inputs['commands']!r}; a list is wanted")
+        raise BadDocument(f"ExecuteBash has the commands {inputs['commands']!r}; they must be a list")
     return Order(argv=(SHELL,), script="\n".join(map(str, inputs["commands"])) + "\n")
 
 
@@ -67,16 +67,16 @@ def _reboot(_inputs: Any) -> Order:
 
 
 def _files(do: str) -> Callable[[Any], Order]:
-    """These take a list of objects."""
+    """Return the function for an action that takes a list of objects."""
 
     def order(inputs: Any) -> Order:
-        if not isinstance(inputs, list) or not all(isinstance(each, dict) for each in inputs):
+        if not isinstance(inputs, list) or not all(isinstance(item, dict) for item in inputs):
             raise BadDocument(f"the inputs {inputs!r} are no list of objects")
-        for each in inputs:
-            path = each.get("path", each.get("source"))
+        for item in inputs:
+            path = item.get("path", item.get("source"))
             if not isinstance(path, str) or not path.startswith("/"):
                 raise BadDocument(f"the path {path!r} is not absolute")
-        return Order(files=tuple({"do": do, **each} for each in inputs))
+        return Order(files=tuple({"do": do, **item} for item in inputs))
 
     return order
 
@@ -102,7 +102,7 @@ def _one_download(number: int, given: Mapping[str, Any]) -> Download:
             f"'{source}' is no file that can be fetched; allowed are https://, http:// and s3://"
         )
     if given.get("ignoreCertificateErrors"):
-        raise BadDocument(f"the certificate of '{source}' is to be ignored; the yard never does")
+        raise BadDocument(f"the certificate of '{source}' is to be ignored, which the yard never does")
     if bool(given.get("checksum")) != bool(given.get("algorithm")):
         raise BadDocument(f"the download of '{source}' has one of checksum and algorithm without the other")
     return Download(
@@ -113,7 +113,7 @@ def _one_download(number: int, given: Mapping[str, Any]) -> Download:
     )
 
 
-# A component of Windows is kept with these, and no image is baked with it.
+# Actions for Windows: the yard keeps components with them, but bakes no image.
 WINDOWS_ACTIONS = frozenset({"ExecutePowerShell", "InstallMSI", "SetRegistry", "UninstallMSI"})
 ACTIONS: Mapping[str, Callable[[Any], Order]] = {
     "AppendFile": _files("append_file"),

@@ -1,7 +1,7 @@
-"""A component document of EC2 Image Builder, read into types. What the yard cannot run is refused by name.
+"""Reads a component document of Image Builder into types; refuses members that the yard cannot run.
 
-Its schema: https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-use-documents.html. A further member
-of a step is a field of Step and a name in _STEP.
+Its schema: https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-use-documents.html. To add a member
+of a step: a field of ComponentStep and a name in _STEP.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slipway.yard.services.imagebuilder.components.actions import BadDocument
 
 PHASES = ("build", "validate", "test")
 TIMEOUT_SECONDS = 7200
-# What the name of a step ends in that cannot run outside AWS (infra/components/README.md), and why it cannot.
+# Suffix of a step's name -> why it cannot run outside AWS (infra/components/README.md).
 ONLY_ON_AWS: Mapping[str, str] = {
     ON_HARDWARE: "it needs a device or a kernel that only a machine of AWS's has",
     FROM_VENDOR: "it takes what a vendor offers for download, or uses what such a step installed",
@@ -42,7 +42,7 @@ class ComponentStep:
 
     @property
     def left_out(self) -> str:
-        """Why the yard leaves it out; "" where it runs it."""
+        """Return why the yard leaves the step out; "" if it runs it."""
         return next((why for ending, why in ONLY_ON_AWS.items() if self.name.endswith(ending)), "")
 
 
@@ -51,11 +51,11 @@ class Document:
     name: str
     phases: Mapping[str, tuple[ComponentStep, ...]]
     constants: Mapping[str, str]
-    defaults: Mapping[str, str | None]  # of its parameters; None: one must be given
+    defaults: Mapping[str, str | None]  # parameter -> default; None: a value is required
 
 
 def parse(text: str, platform: str = "Linux") -> Document:
-    """Return the document; raise BadDocument where the yard could not run it, or, for Windows, read it."""
+    """Return the document; raise BadDocument if the yard could not run it, or, for Windows, not read it."""
     try:
         found = bounded_yaml.load(text)
     except yaml.YAMLError as error:
@@ -75,7 +75,7 @@ def parse(text: str, platform: str = "Linux") -> Document:
 
 
 def _declared(found: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Both are lists of objects with one name each."""
+    """Yield (name, object) of a list of objects with a single key, as parameters and constants are."""
     for entry in found.get(what) or ():
         if not isinstance(entry, dict) or not all(isinstance(given, dict) for given in entry.values()):
             raise BadDocument(f"{what} is no list of `Name: {{type: string, …}}`")
@@ -121,9 +121,9 @@ def _step(given: Mapping[str, Any], where: str, platform: str) -> ComponentStep:
 
 
 def _seconds(value: object, where: str) -> int:
-    """-1 means no limit, in AWS's words; a day is as good."""
+    """Return the timeout; AWS's -1 for no limit becomes a day."""
     if isinstance(value, bool) or not isinstance(value, int) or value < -1 or value == 0:
-        raise BadDocument(f"{where} has timeoutSeconds {value!r}; a whole number above 0, or -1, is wanted")
+        raise BadDocument(f"{where} has timeoutSeconds {value!r}; it must be a whole number above 0, or -1")
     return 86_400 if value == -1 else value
 
 

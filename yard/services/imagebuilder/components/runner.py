@@ -1,4 +1,4 @@
-"""The steps of a phase of a component, as AWSTOE runs them: loops, attempts, timeouts, what fails what."""
+"""Runs the steps of a component's phase as AWSTOE does: with loops, attempts, timeouts and failures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slipway.yard.services.imagebuilder.components.actions import BadDocument, o
 from slipway.yard.services.imagebuilder.components.document import ComponentStep, Document
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine, Say, WrongDownload
 
-REBOOT = 194  # with it a script asks for a restart, and is then run again
+REBOOT = 194  # exit code of a script that requests a restart, and is then run again
 MOST_REBOOTS = 3
 
 
 @dataclass(kw_only=True, eq=False)
 class ComponentStepFailed(Exception):
-    """Says in the words of GetImage's failureContext which step failed."""
+    """Says which step failed, in the words of GetImage's failureContext."""
 
     component: str
     phase: str
@@ -33,7 +33,7 @@ class ComponentStepFailed(Exception):
 
 
 class Cancelled(Exception):
-    """Somebody cancelled the bake."""
+    """Raised after the bake was cancelled."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Component:
     name: str
     document: Document
     variables: Variables
-    left_out: list[str] = field(default_factory=list)  # of its steps, in words
+    left_out: list[str] = field(default_factory=list)  # descriptions of steps that did not run
 
     @classmethod
     def of(cls, arn: str, name: str, document: Document, given: Mapping[str, str]) -> Component:
@@ -98,7 +98,7 @@ def _step(
 
 
 def _rounds(component: Component, phase: str, step: ComponentStep, machine: BakedMachine, say: Say) -> str:
-    """Why a round of the step failed; "" when all went well."""
+    """Run all rounds of the step; return why one failed, or ""."""
     outputs: list[str] = []
     inputs = step.inputs
     for loop in rounds(component.variables.expand(step.loop, {})):
@@ -133,15 +133,15 @@ def _leave_out(component: Component, where: str, why: str, say: Say) -> None:
     say(f"{where}: left out: {why}")
 
 
-# `{{ … }}` in a component document: parameters, constants, loop variables, and what earlier steps put out.
-# https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-user-defined-variables.html. What is not known
-# is refused by name: AWS would pass the braces on, to fail later and elsewhere.
+# `{{ … }}` in a component document: parameters, constants, loop variables, and outputs of earlier steps.
+# https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-user-defined-variables.html. An unknown name
+# is refused: AWS would keep the braces, and the step would fail later.
 _REFERENCE = re.compile(r"\{\{\s*([\w.:\-\[\]]+)\s*\}\}")
 _INDEX = re.compile(r"^(\w[\w-]*)\[(\d+)\]$")
 
 
 class Variables:
-    """Holds what one component can refer to; it grows as steps run."""
+    """The variables of one component; each step adds its outputs."""
 
     def __init__(self, document: Document, given: Mapping[str, str]) -> None:
         unknown = [name for name in given if name not in document.defaults]
@@ -160,7 +160,7 @@ class Variables:
         self._steps[f"{phase}.{step}"] = {"inputs": inputs, "outputs": outputs}
 
     def expand(self, value: Any, loop: Mapping[str, str]) -> Any:
-        """The value with each reference in each of its texts replaced."""
+        """Return the value with all references in its strings replaced."""
         if isinstance(value, str):
             return _REFERENCE.sub(lambda found: self._look_up(found[1], loop), value)
         if isinstance(value, list):
@@ -183,7 +183,7 @@ class Variables:
 
 
 def rounds(loop: Mapping[str, Any] | None) -> Iterator[Mapping[str, str]]:
-    """The loop variables of each round; one round without any where there is no loop."""
+    """Yield the loop variables of each round; without a loop, one round without variables."""
     if loop is None:
         yield {}
         return
@@ -198,7 +198,7 @@ def _values(loop: Mapping[str, Any]) -> list[str]:
         spec = {name: int(loop["for"][name]) for name in ("start", "end", "updateBy")}
         if spec["updateBy"] == 0:
             raise BadDocument("a loop with updateBy 0 never ends")
-        beyond = 1 if spec["updateBy"] > 0 else -1  # AWS counts the end in
+        beyond = 1 if spec["updateBy"] > 0 else -1  # AWS's loops include the end
         return [str(n) for n in range(spec["start"], spec["end"] + beyond, spec["updateBy"])]
     each = loop.get("forEach")
     if isinstance(each, dict):
@@ -209,7 +209,7 @@ def _values(loop: Mapping[str, Any]) -> list[str]:
 
 
 def _member(value: Any, part: str) -> Any:
-    """`name`, or `inputs[0]`-like where inputs are a list."""
+    """Return the member `name`, or for `name[0]` the list's item."""
     if isinstance(value, dict) and part in value:
         return value[part]
     indexed = _INDEX.match(part)

@@ -1,6 +1,6 @@
-"""The Debian that a bake begins with, in place of a parent image: made by debootstrap once, then kept.
+"""The Debian root file system that a bake starts from, instead of a parent image: debootstrap makes it once.
 
-It lies in the user's cache (XDG_CACHE_HOME), named after its release and its packages.
+It is kept in the user's cache (XDG_CACHE_HOME), named after its release and its packages.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-BASE_VARIABLE = "SLIPWAY_YARD_MACHINE_BASE"  # a tar file of your own, in place of Debian's
+BASE_VARIABLE = "SLIPWAY_YARD_MACHINE_BASE"  # the user's own tar file, instead of Debian's
 SUITE = "bookworm"
-# Of what Debian's own AMI holds, what a component may take for granted.
+# Packages of Debian's AMI that components may rely on.
 PACKAGES = (
     "ca-certificates",
     "curl",
@@ -31,10 +31,10 @@ PACKAGES = (
     "udev",
     "xz-utils",
 )
-# What starts and sets up a machine on AWS. By apt: debootstrap cannot put what cloud-init needs in order.
+# Boot and set-up on AWS. Installed by apt, since debootstrap cannot order cloud-init's dependencies.
 ADDED = ("cloud-init", "openssh-server")
-_NOTHING_IS_STARTED = "#!/bin/sh\nexit 101\n"  # of invoke-rc.d(8)
-# Nobody else's: a machine's own name and name servers, its devices, and what apt can fetch again.
+_NOTHING_IS_STARTED = "#!/bin/sh\nexit 101\n"  # policy-rc.d: see invoke-rc.d(8)
+# Left out of the archive: this machine's host name and name servers, devices, and apt's downloads.
 _LEFT_OUT = (
     "./dev/*",
     "./etc/hostname",
@@ -47,28 +47,28 @@ _TAIL_LINES = 3
 
 
 class NoBase(Exception):
-    """Why there is none, and what to do."""
+    """Says why there is no base, and what to do."""
 
 
 def cache() -> Path:
-    """Return the folder for what can be made again, following the XDG specification."""
+    """Return the cache folder, following the XDG specification."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "slipway" / "machine-images"
 
 
 def name() -> str:
-    own = os.environ.get(BASE_VARIABLE)
-    return Path(own).name if own else f"debian-{SUITE}"
+    given = os.environ.get(BASE_VARIABLE)
+    return Path(given).name if given else f"debian-{SUITE}"
 
 
 def base_archive(say: Callable[[str], None]) -> Path:
-    """The tar file of a root file system. The first one who asks makes it, others wait."""
-    if own := os.environ.get(BASE_VARIABLE):
-        if not Path(own).is_file():
+    """Return the tar file of a root file system. The first caller makes it; others wait."""
+    if given := os.environ.get(BASE_VARIABLE):
+        if not Path(given).is_file():
             raise NoBase(
-                f"{BASE_VARIABLE} names {own}, which is not a file; name a tar file of a root file system"
+                f"{BASE_VARIABLE} names {given}, which is not a file; name a tar file of a root file system"
             )
-        return Path(own)
+        return Path(given)
     archive = kept_archive()
     if not archive.exists():
         if reason := reason_for_no_base():
@@ -81,7 +81,7 @@ def base_archive(say: Callable[[str], None]) -> Path:
 
 
 def reason_for_no_base() -> str:
-    """Why this machine has no base and cannot make one; "" where it has or can."""
+    """Return why this machine has no base and cannot make one; "" if it has or can."""
     what = f"a base for machine images is made by debootstrap, as root; or name a tar file in {BASE_VARIABLE}"
     if os.environ.get(BASE_VARIABLE) or kept_archive().exists():
         return ""
@@ -99,7 +99,7 @@ def kept_archive() -> Path:
 
 
 def _bootstrap(archive: Path, say: Callable[[str], None]) -> None:
-    """Whole or not at all. What debootstrap fetched stays, for the next try of one that was interrupted."""
+    """Make the archive, or nothing; after an interruption the next attempt reuses debootstrap's downloads."""
     say(f"making a Debian {SUITE} with debootstrap, once: it is kept in {archive}")
     packages = cache() / "debootstrap"
     packages.mkdir(exist_ok=True)
@@ -124,7 +124,7 @@ def _add(root: Path) -> None:
         "chroot",
         str(root),
         "env",
-        "--unset=TMPDIR",  # the yard's own, which is not there inside
+        "--unset=TMPDIR",  # the yard's folder does not exist inside
         "--unset=PYTHONPATH",
         "DEBIAN_FRONTEND=noninteractive",
         "SYSTEMD_OFFLINE=1",

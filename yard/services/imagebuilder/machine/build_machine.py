@@ -1,6 +1,6 @@
-"""The machine that is baked: a root file system in a folder, in which steps run one after the other.
+"""The machine that a bake builds: a root file system in a folder, in which steps run one after the other.
 
-What a step sees besides the files and how it is kept apart from this machine is in inside.py.
+inside.py isolates steps from this machine, and decides what else they see. Downloads are here, too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from slipway.yard.services.imagebuilder.components.actions import Download, Orde
 from slipway.yard.services.imagebuilder.machine import base, network_settings
 from slipway.yard.state import remove_tree
 
-LONGEST_OUTPUT = 64 * 1024  # of a step, that later steps can refer to
+LONGEST_OUTPUT = 64 * 1024  # of a step's output, for references in later steps
 LOOK_SECONDS = 0.1
 ARCHIVES = "var/cache/apt/archives"
 AROUND = ("run", "tmp", "upper", "work", "merged")  # folders that a machine needs while it runs
 HOSTNAME = "image-builder"
-# What Image Builder's own sanitising takes out of an image, so that no two machines are the same one.
+# Files that Image Builder's sanitising removes from an image: secrets, and identities of machines.
 SECRETS = (
     "etc/ssh/ssh_host_*",
     "root/.bash_history",
@@ -55,12 +55,12 @@ class Done:
 
 
 class BakedMachine:
-    """`folder` is its own, and gone with it but for the root."""
+    """A machine in `folder`; at the end everything but the root is deleted."""
 
     def __init__(self, folder: Path, region: str, directory: str, cancelled: threading.Event) -> None:
         self.folder, self.root = folder, folder / "root"
         self._region, self._directory, self._cancelled = region, directory, cancelled
-        self.session: RoleSession | None = None  # of the instance's role, with which steps fetch from S3
+        self.session: RoleSession | None = None  # of the instance's role, for downloads from S3
         self._is_test = False
         self._readable: list[tuple[str, str]] = []
         self._environment = network_settings.environment()
@@ -76,7 +76,7 @@ class BakedMachine:
         say(f"a root file system of {archive.name} stands in for the parent image")
 
     def run(self, order: Order, timeout_seconds: float, say: Say) -> Done:
-        """Run the order, and report its program's output line by line as it comes."""
+        """Run the order, and pass its program's output to `say` line by line."""
         s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
         fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
         with self._archives() as shared:
@@ -85,7 +85,7 @@ class BakedMachine:
             return self._follow(plan, timeout_seconds, say)
 
     def seal(self) -> None:
-        """Remove secrets, and what every machine makes itself when it first starts."""
+        """Remove secrets, and files that every machine makes at its first boot."""
         for pattern in SECRETS:
             for path in self.root.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -96,14 +96,14 @@ class BakedMachine:
             machine_id.write_text("", encoding="ascii")
 
     def start_test(self, say: Say) -> None:
-        """Freeze the root: what test steps write lies over it, and goes with the machine."""
+        """Freeze the root: test steps write to an overlay, which is deleted with the machine."""
         self._is_test = True
         self._prepare()
-        if (self.root / "usr/bin/ssh-keygen").exists():  # on AWS cloud-init does it
+        if (self.root / "usr/bin/ssh-keygen").exists():  # on AWS cloud-init makes the keys
             self.run(Order(argv=("/usr/bin/ssh-keygen", "-A")), 60, say)
 
     def clear(self) -> None:
-        """All but the root."""
+        """Delete all but the root."""
         for name in AROUND:
             remove_tree(self.folder / name)
         (self.folder / "plan.json").unlink(missing_ok=True)
@@ -133,21 +133,21 @@ class BakedMachine:
 
     @contextmanager
     def _archives(self) -> Iterator[list[tuple[str, str]]]:
-        """apt finds what an earlier bake fetched: it looks at each file's hash before it takes it.
+        """Let apt reuse the downloads of earlier bakes, whose hashes it checks.
 
-        Each step has a folder of links of its own, or two bakes at once would find apt's lock taken.
+        Each step has its own folder of links, since two bakes at once would compete for apt's lock.
         """
         if not (self.root / ARCHIVES).is_dir():
             yield []
             return
-        kept = base.cache() / "apt"
+        cached = base.cache() / "apt"
         mine = base.cache() / f"apt-{uuid.uuid4().hex}"
-        for folder in (kept, mine / "partial"):
+        for folder in (cached, mine / "partial"):
             folder.mkdir(parents=True, exist_ok=True)
         try:
-            _link(kept, mine)
+            _link(cached, mine)
             yield [(str(mine), ARCHIVES)]
-            _link(mine, kept)
+            _link(mine, cached)
         finally:
             shutil.rmtree(mine, ignore_errors=True)
 
@@ -166,14 +166,14 @@ class BakedMachine:
         )
         watch.start()
         assert process.stdout is not None
-        kept = ""
+        printed = ""
         for line in process.stdout:
             text = line.decode(errors="replace").rstrip("\r\n")
-            if len(kept) < LONGEST_OUTPUT:
-                kept += text + "\n"
+            if len(printed) < LONGEST_OUTPUT:
+                printed += text + "\n"
             say(text)
         process.stdout.close()
-        output = kept.strip()
+        output = printed.strip()
         code = process.wait()
         ended.set()
         watch.join()
@@ -186,13 +186,13 @@ class BakedMachine:
         ended: threading.Event,
         late: threading.Event,
     ) -> None:
-        """End it when its time is over, or when the bake is cancelled."""
+        """Kill the process when its time is over, or when the bake is cancelled."""
         deadline = time.monotonic() + timeout_seconds
         while not ended.wait(LOOK_SECONDS):
             if time.monotonic() > deadline:
                 late.set()
             if late.is_set() or self._cancelled.is_set():
-                process.kill()  # its first process dies with it, and takes all others along
+                process.kill()  # then the kernel kills all processes inside
                 return
 
 
@@ -203,23 +203,23 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return what the steps may know: where our code is, and no secret of the yard."""
-    kept = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
-    return {**kept, "PYTHONPATH": str(CHECKOUT)}
+    """Return the environment of inside.py: where our code is, but no secret of the yard."""
+    inherited = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
+    return {**inherited, "PYTHONPATH": str(CHECKOUT)}
 
 
-# Files that a step fetches (WebDownload, S3Download): fetched by the yard, held against their checksum.
-# Another algorithm is a name in ALGORITHMS, as hashlib has it.
+# Downloads of a step (WebDownload, S3Download): the yard fetches them and checks their checksums.
+# To add an algorithm: hashlib's name in ALGORITHMS.
 ALGORITHMS = ("md5", "sha1", "sha256", "sha512")
-TIMEOUT_SECONDS = 60  # without a byte
+TIMEOUT_SECONDS = 60  # without any data
 
 
 class WrongDownload(Exception):
-    """Tells that a download differs from what the component names."""
+    """Says that a download does not have the component's checksum."""
 
 
 def fetch(downloads: Sequence[Download], folder: Path, s3: Any) -> None:
-    """Fetch into the folder; `s3` is boto3's, with the rights of the machine."""
+    """Download into the folder; `s3` is a boto3 client with the machine's role."""
     for download in downloads:
         path = folder / download.place
         path.unlink(missing_ok=True)
@@ -245,5 +245,5 @@ def _check(download: Download, path: Path) -> None:
         found = hashlib.file_digest(file, download.algorithm).hexdigest()
     if found != download.checksum.lower():
         raise WrongDownload(
-            f"{download.source} has the {download.algorithm} {found}, and {download.checksum} is wanted"
+            f"{download.source} has the {download.algorithm} {found}, but must have {download.checksum}"
         )

@@ -1,7 +1,8 @@
-"""One step in the file tree of a machine that is baked: `python -S -m … PLAN`, a JSON file. Linux only.
+"""Runs one step of a bake in the machine's file tree: `python -S -m … PLAN`, a JSON file. Linux only.
 
-Namespaces of its own, the tree as /, the step's program or files, and nothing left running. Its exit code is
-the step's. The machine's network is this machine's: a bake has to download. Standard library only.
+It makes namespaces, uses the tree as /, runs the step's program or makes its files, and leaves nothing
+running. Its exit code is the step's. The step has this machine's network, for downloads. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _first_process(plan: Mapping[str, Any]) -> NoReturn:
     try:
         enter(plan)
         kernel.set_hostname(plan["hostname"])
-        kernel.wait_for_no_disk()  # a bake that a power cut ends starts again
+        kernel.wait_for_no_disk()  # a bake need not survive a power failure
         kernel.give_up(GIVEN_UP)
         os.umask(0o022)
         for order in plan["files"]:
@@ -50,7 +51,7 @@ def _first_process(plan: Mapping[str, Any]) -> NoReturn:
     except (OSError, LookupError, ValueError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:
-        os._exit(code)  # the first process of a PID namespace takes all others with it
+        os._exit(code)  # the kernel then kills all others in this PID namespace
 
 
 def _run(plan: Mapping[str, Any]) -> int:
@@ -63,7 +64,7 @@ def _run(plan: Mapping[str, Any]) -> int:
     if child == 0:
         _execute(argv, plan["environment"], plan["directory"])
     while True:
-        ended, status = os.wait()  # whoever lost its parent ends here too
+        ended, status = os.wait()  # orphans end here, too
         if ended == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
@@ -84,19 +85,19 @@ def _execute(argv: list[str], environment: dict[str, str], directory: str) -> No
         os._exit(code)
 
 
-# What a step sees around the machine's own files: /proc, /sys, /dev, /run, /tmp, and this machine's network
-# settings. None of it is in the image afterwards. Standard library only. A further thing is a line in _fill.
+# What a step sees besides the machine's own files: /proc, /sys, /dev, /run, /tmp, and this machine's network
+# settings. None of it is in the image afterwards. To add something: a line in _fill.
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "ptmx": "pts/ptmx"}
-# linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG.
-# A step is root of its files, and must not load modules into this machine's kernel, or set its clock.
+# linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG. A step
+# has root's rights on its files, but must not load modules into this machine's kernel or set its clock.
 GIVEN_UP = (12, 16, 17, 21, 22, 25, 27, 34)
 RESOLVER = Path("/etc/resolv.conf")
 _READ_ONLY = kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY
 
 
 def enter(plan: Mapping[str, Any]) -> None:
-    """Make this process's tree the machine's. Needs a mount namespace of its own."""
+    """Make the machine's tree the root of this process, which must have its own mount namespace."""
     root = Path(plan["root"])
     kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
     if plan["upper"]:
@@ -121,7 +122,7 @@ def enter(plan: Mapping[str, Any]) -> None:
 
 def _fill(root: Path, plan: Mapping[str, Any]) -> None:
     kernel.mount("proc", _folder(root, "proc"), "proc")
-    # What lies below it (control groups) stays out; an ordinary user may not leave it out.
+    # Without the mounts below /sys (control groups); an ordinary user must include them.
     whole = 0 if plan["is_root"] else kernel.RECURSIVE
     kernel.mount("/sys", _folder(root, "sys"), flags=kernel.BIND | whole)
     kernel.mount("dev", _folder(root, "dev"), "tmpfs", options="mode=755")
@@ -154,7 +155,7 @@ def _devices(dev: Path) -> None:
 
 
 def _folder(root: Path, name: str) -> Path:
-    """A link here would lead out of the tree."""
+    """Return a folder in the tree; refuse a link, which would lead out of it."""
     path = root / name
     if path.is_symlink():
         raise ValueError(
@@ -164,8 +165,8 @@ def _folder(root: Path, name: str) -> Path:
     return path
 
 
-# Files and folders as a component's steps make them, seen from inside the machine's file tree.
-# Standard library only: it runs where this machine's files are out of sight. Another sort is a line of SORTS.
+# Actions on files and folders, inside the machine's file tree, where this machine's files are not visible.
+# To add an action: a line of SORTS.
 Order = Mapping[str, Any]
 
 
@@ -244,7 +245,7 @@ def _own(path: Path, order: Order) -> None:
 
 
 def _number(table: str, name: object) -> int:
-    """Read here: the C library would load modules of this tree, which need not fit it. -1 changes nothing."""
+    """Read an id from a table in /etc: the C library would load modules of this tree. -1: no change."""
     if name is None:
         return -1
     if str(name).isdigit():

@@ -1,6 +1,6 @@
-"""What of this machine's network a bake needs: name servers, certificates, proxies and pip's settings.
+"""This machine's network settings for a bake: name servers, certificates, proxies and pip's settings.
 
-All of it is in folders that are bound into /run/slipway while a step runs; the image keeps none of it.
+They are in folders that are bound into /run/slipway while a step runs; the image keeps none of them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pathlib import Path
 
 INSIDE = "/run/slipway"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Each tool has its own name for the file of certificates.
+# Each tool has its own variable for the file of certificates.
 CERTIFICATES = ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO")
 PROXIES = tuple(
     name for each in ("http_proxy", "https_proxy", "no_proxy", "all_proxy") for name in (each, each.upper())
 )
-RETRIES = "1"  # an address that is out of reach here is asked for once more, and then done without
-# pip's settings that say where packages are; the others are this machine's own affair.
+RETRIES = "1"  # pip tries an unreachable address only twice
+# pip's settings for package sources; a bake does not get any others.
 PLACES = ("index_url", "extra_index_url", "find_links", "trusted_host")
 _REMOTE = re.compile(r"(?!file:)\w+://")
 _LOCAL = re.compile(r"(file://)?(/[^\s,]+)")
 
 
 def prepare(run: Path) -> list[tuple[str, str]]:
-    """Fill the folder that will be /run; returns the (folder, name in the machine) that pip reads besides."""
+    """Fill the folder that will be /run; return (folder, name in the machine) of folders that pip reads."""
     folder = run / "slipway"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "downloads").mkdir(exist_ok=True)
@@ -51,8 +51,8 @@ def environment() -> dict[str, str]:
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_RETRIES": RETRIES,
     }
-    own = {"HOME": "/root", "PATH": PATH, "LANG": "C.UTF-8", "SYSTEMD_OFFLINE": "1"}
-    return {**own, **certificates, **pip, **proxies}
+    fixed = {"HOME": "/root", "PATH": PATH, "LANG": "C.UTF-8", "SYSTEMD_OFFLINE": "1"}
+    return {**fixed, **certificates, **pip, **proxies}
 
 
 def _certificates() -> Path:
@@ -69,18 +69,18 @@ def _copy(source: Path, target: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _pip_settings() -> Mapping[str, str]:
-    """Read pip's settings from files and then from the environment, which wins, as pip does."""
+    """Read pip's settings from files and from the environment, which takes precedence, as for pip."""
     found: dict[str, str] = {}
     for line in _pip_config().splitlines():
         name, _, value = line.partition("=")
-        setting = name.strip().rpartition(".")[2].replace("-", "_")  # pip takes both for the same
+        setting = name.strip().rpartition(".")[2].replace("-", "_")  # pip treats both alike
         if setting in PLACES:
             found[setting] = value.strip().strip("'\"").replace("\\n", " ")
     return found
 
 
 def _pip_config() -> str:
-    """Ask this environment's pip, or, since one that uv made has none, the machine's."""
+    """Return pip's settings, from this machine's pip if this environment has none, as with uv."""
     elsewhere = shutil.which("pip") or shutil.which("pip3")
     for pip in ([sys.executable, "-m", "pip"], [elsewhere or "false"]):
         asked = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False)
@@ -90,13 +90,13 @@ def _pip_config() -> str:
 
 
 def _moved(value: str, shared: dict[str, str]) -> str:
-    """Folders of this machine under the names that they get in the other; addresses stay."""
+    """Return the value with this machine's folders replaced by their names inside; URLs stay."""
 
     def there(found: re.Match[str]) -> str:
         path = Path(found[2])
         if not path.is_dir():
             return found[0]
-        # The pages of an index link to files next to it.
+        # An index page links to files next to it, so its folder is needed.
         folder, rest = (path.parent, path.name) if found[1] else (path, "")
         target = shared.setdefault(str(folder), f"{INSIDE}/pip-{len(shared)}")
         return f"{found[1] or ''}{target}/{rest}"

@@ -1,7 +1,7 @@
 """Imitates the agent of AWS PCS on a node: `agent.py register CLUSTER REGION`, then `agent.py start`.
 
-It registers the instance as the agent does, before the scripts of user data run, and starts Slurm's daemon
-after them. Where it fails it turns the instance off, as the agent's bootstrap does. What it leaves out:
+Like the agent, it registers the instance before the scripts of user data run, and starts Slurm's daemon
+after them. If it fails, it turns the instance off, as the agent's bootstrap does. What it leaves out:
 - how an instance proves itself: AWS documents no bootstrap id, and the instance's own id is taken for it;
 - auth/slurm and sackd of Slurm 24.11: the cluster's secret is munge's key, and a login node runs slurmd, too;
 - Slurm at /opt/aws/pcs: where the image has none, Debian's is started, of another version than the cluster's;
@@ -53,7 +53,7 @@ WantedBy=multi-user.target
 
 
 class Failed(Exception):
-    """One line that says why this node cannot join."""
+    """Says in one line why this node cannot join."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -91,18 +91,18 @@ def start() -> None:
     given = json.loads(STATE.read_text(encoding="utf-8"))
     run_stage("nodeBootstrapped", given)
     write_key(given["sharedSecret"])
-    start_daemons(slurmd(given), f"slurmd-{release(given)}.service")  # as AWS's installer of Slurm calls it
+    start_daemons(slurmd(given), f"slurmd-{release(given)}.service")  # named by AWS's installer
     run_stage("nodeReady", given)
     print(f"pcs-agent: slurmd of node {given['nodeID']} runs", flush=True)
 
 
 def slurmd(given: Mapping[str, Any]) -> list[str]:
-    """Return the command: the node's configuration is the controller's, and each start is a boot."""
+    """Return slurmd's command: its configuration comes from the controller; each start is a boot."""
     path = os.pathsep.join(folder.format(release=release(given)) for folder in FOLDERS)
     program = shutil.which("slurmd", path=path)
     if program is None:
         raise Failed(f"slurmd is in none of {path}: the machine image has no Slurm")
-    controller = next(each for each in given["endpoints"] if each["type"] == "SLURMCTLD")
+    controller = next(endpoint for endpoint in given["endpoints"] if endpoint["type"] == "SLURMCTLD")
     address = f"{controller['privateIpAddress']}:{controller['port']}"
     return [program, "-D", "-s", "-b", "-N", given["nodeID"], "--conf-server", address]
 
@@ -124,7 +124,7 @@ def start_daemons(command: Sequence[str], unit: str) -> None:
         run("systemctl", "daemon-reload")
         run("systemctl", "enable", "--now", "--quiet", "munge.service", unit)
         return
-    # A host whose boot is imitated has no systemd; both go to the background by themselves.
+    # A host whose boot is imitated has no systemd; both daemons fork into the background themselves.
     for path in ("/run/munge", "/var/log/munge", "/var/lib/munge"):
         Path(path).mkdir(parents=True, exist_ok=True)
         shutil.chown(path, "munge", "munge")
@@ -152,7 +152,7 @@ def run_action(action: Mapping[str, Any], region: str) -> str:
     source = action["scriptSource"]
     scheme, _, place = source["scriptLocation"].partition("://")
     if scheme != "s3":
-        return f"cannot read {source['scriptLocation']}: scripts lie in S3"
+        return f"cannot read {source['scriptLocation']}: scripts must be in S3"
     bucket, _, key = place.partition("/")
     version = {"VersionId": source["s3VersionId"]} if source.get("s3VersionId") else {}
     try:

@@ -1,6 +1,7 @@
-"""SageMaker's training jobs, run for real by this folder. Another operation is a function and its line below.
+"""The API of SageMaker's training jobs, which this folder runs as real processes.
 
-A job's tags are kept with moto's other resources of SageMaker, so that AddTags and ListTags find them by ARN.
+To add an operation: a function and its line below. Tags are kept in moto, so that AddTags and ListTags find
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from slipway.yard.services.recorded import paged
 from slipway.yard.services.sagemaker.training import checks, lifecycle, records
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
-# What the yard's own API does with training jobs: wait for one, take its Spot instances back, kill one.
+# For the yard's own API: wait for a job, reclaim its Spot instances, kill an instance.
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
 
 
@@ -32,7 +33,7 @@ def await_job(asked: object) -> str:
 
 
 def interrupt_job(asked: object) -> str:
-    """Take the instances of a managed spot training job back, as EC2 does."""
+    """Reclaim the instances of a managed spot training job, as EC2 does."""
     name = str(_given(asked).get("job"))
     with records.changed:
         job = _running(name)
@@ -46,7 +47,7 @@ def interrupt_job(asked: object) -> str:
 
 
 def find_running(text: str) -> TrainingJob | None:
-    """Return the one running job of this name, or whose name begins so."""
+    """Return the one running job whose name is or begins with `text`; None if there is not exactly one."""
     running = [job for job in records.jobs.values() if job.running]
     exact = [job for job in running if job.name == text]
     found = exact or [job for job in running if text and job.name.startswith(text)]
@@ -54,12 +55,12 @@ def find_running(text: str) -> TrainingJob | None:
 
 
 def kill_instance(job: TrainingJob, index: int) -> str:
-    """Let one of its machines die, as a power failure would."""
+    """Kill one instance of the job, as a power failure would; return the job's name."""
     with records.changed:
         if not 0 <= index < job.instances:
             raise ValueError(f"job {job.name} has no node {index}; it has 0 to {job.instances - 1}")
         if job.running is None:
-            raise ValueError(f"job {job.name} does not run any longer")
+            raise ValueError(f"job {job.name} no longer runs")
         job.running.lose(index)
         return job.name
 
@@ -89,7 +90,7 @@ _SORTED_BY: Mapping[str, Callable[[TrainingJob], Any]] = {
 
 
 def reset() -> None:
-    """Every process of every job ends."""
+    """End every process of every job."""
     with records.changed:
         for job in records.jobs.values():
             job.is_stopping = True

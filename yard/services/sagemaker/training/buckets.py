@@ -1,7 +1,7 @@
-"""What a training job moves between S3 and its instances, with the rights of its role.
+"""Copies a training job's data between S3 and its instances, with the rights of its role.
 
-Channels and checkpoints come down before the start; checkpoints and charts go up while it runs; archives at
-its end.
+Channels and checkpoints are downloaded before the start; checkpoints and charts are uploaded while it runs,
+and archives at its end.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 log = logging.getLogger(__name__)
 
-SYNC_S = 1.0  # AWS says no more than that it copies "continuously"
+SYNC_S = 1.0  # AWS only says that it copies "continuously"
 
 
 class TransferFailed(Exception):
-    """Says in SageMaker's words what could not be moved."""
+    """Says in SageMaker's words what could not be copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Location:
 
 
 def download(client: Any, uri: str, folders: Sequence[Path], *, is_shared_out: bool = False) -> int:
-    """Copy all below the prefix into every folder, or each object into one of them; return how many."""
+    """Copy all objects below the prefix into every folder, or each into one of them; return their number."""
     place = Location.of(uri)
     try:
         keys = _keys(client, place)
@@ -71,7 +71,7 @@ def upload(client: Any, folder: Path, place: Location, settings: Mapping[str, st
 def upload_archive(
     client: Any, folders: Sequence[Path], place: Location, settings: Mapping[str, str]
 ) -> None:
-    """Pack what the folders of all instances hold into one archive at the place."""
+    """Upload the content of all instances' folders as one archive."""
     archive = folders[0].parent / f"{folders[0].name}.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
         known: set[str] = set()
@@ -86,7 +86,7 @@ def upload_archive(
 
 @dataclass(slots=True, kw_only=True)
 class FolderSync:
-    """Copies to S3 what appears or changes in folders of the instances; what goes there stays in S3."""
+    """Copies new and changed files of the instances' folders to S3; a deleted file stays in S3."""
 
     client: Any
     uri: str
@@ -96,13 +96,13 @@ class FolderSync:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Take what is there for known: it came from S3."""
+        """Start copying; files that exist already came from S3 and are not copied."""
         self._known = {path: stamp for _, path, stamp in self._files()}
         self._thread = threading.Thread(target=self._run, name=f"copies to {self.uri}", daemon=True)
         self._thread.start()
 
     def finish(self, *, is_complete: bool) -> None:
-        """Stop, and copy what is left if the instances are there to send it."""
+        """Stop; if the instances still exist, first copy what is left."""
         self._over.set()
         if self._thread:
             self._thread.join()
@@ -123,7 +123,7 @@ class FolderSync:
                 _put(self.client, path, place.bucket, place.below(name), {})
                 self._known[path] = stamp
             except FileNotFoundError:
-                continue  # it was renamed since
+                continue  # renamed meanwhile
             except TransferFailed as problem:
                 log.warning("%s", problem)
 

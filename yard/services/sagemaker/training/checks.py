@@ -1,7 +1,7 @@
-"""What SageMaker refuses of a training job before anything starts. Another refusal is a line of _CHECKS.
+"""Refuses training jobs that SageMaker refuses before anything starts. To add a refusal: a line of _CHECKS.
 
-Sources: the API reference of CreateTrainingJob and its shapes; the words of AWS's answers where they are
-known, plain ones where they are not. What botocore's model says of single values is checked elsewhere.
+Sources: the API reference of CreateTrainingJob and its shapes; messages are AWS's where they are known.
+gateway/validation.py checks what botocore's model says of single values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVICE = "sagemaker.amazonaws.com"
 
 Parameters = Mapping[str, Any]
 
-# What the request may ask for and no training job here has.
+# Parameters that no training job supports here.
 _NOT_HERE = (
     "RemoteDebugConfig",
     "SessionChainingConfig",
@@ -33,7 +33,7 @@ _NOT_HERE = (
 
 
 def refuse(parameters: Parameters, region: str) -> None:
-    """Raise what AWS answers to a request that it does not take."""
+    """Raise AWS's error for a request that it refuses."""
     for check in _CHECKS:
         check(parameters, region)
 
@@ -45,7 +45,7 @@ def invalid(message: str) -> ApiError:
 def _what_the_yard_lacks(parameters: Parameters, _region: str) -> None:
     tier = best_tier()
     if not tier.isolated:
-        reason = f"this machine gives no instance a /opt/ml of its own ({tier.words})"
+        reason = f"this machine cannot give each instance its own /opt/ml ({tier.words})"
         raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
     asked = [name for name in _NOT_HERE if parameters.get(name)]
     asked += [

@@ -1,4 +1,4 @@
-"""The instances of one launch while their containers run: what StopTrainingJob and an interruption reach."""
+"""The instances of one launch while their containers run, and their logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INTERRUPTIONS = "spot-interruptions"
 
 @dataclass(slots=True, kw_only=True)
 class LaunchEnding:
-    """Holds how the containers ended, and why they were told to, if they were."""
+    """How the containers ended, and why, if they were stopped."""
 
     cause: str = ""  # STOPPED, TIMED_OUT, INTERRUPTED or LOST
     codes: dict[int, int] = field(default_factory=dict)  # instance -> exit code
@@ -41,7 +41,7 @@ class LaunchEnding:
 
     @property
     def first_failure(self) -> int | None:
-        """Return the instance that failed first, in the order in which they ended."""
+        """Return the instance whose container failed first."""
         return next((index for index, code in self.codes.items() if code), None)
 
 
@@ -67,12 +67,12 @@ class Instances:
         self._end(STOPPED)
 
     def interrupt(self) -> None:
-        """EC2 takes the instances back, as it may with Spot instances."""
+        """Stop the containers as EC2 does when it reclaims Spot instances."""
         if self.job.is_spot:
             self._end(INTERRUPTED)
 
     def lose(self, index: int) -> None:
-        """Let the machine of one instance die; SageMaker takes the others away without a word."""
+        """Kill one instance; SageMaker then kills the others without a signal to their containers."""
         with records.changed:
             self.ending.cause = self.ending.cause or LOST
         self.processes.kill(index)
@@ -83,7 +83,7 @@ class Instances:
     def _register(self, seconds_left: float) -> None:
         with records.changed:
             self.job.running = self
-            if self.job.is_stopping:  # it was told to end before there was anything to end
+            if self.job.is_stopping:  # the job was stopped before it had processes
                 self.stop()
         self.processes.later(real_seconds(seconds_left), self._end, TIMED_OUT)
         if self.job.is_spot and (seconds := conditions.seconds(_INTERRUPTIONS, self.job.instance_type)):
@@ -94,7 +94,7 @@ class Instances:
         self.interrupt()
 
     def _end(self, cause: str) -> None:
-        """Tell every container's first process to end, and end what is there when its time is over."""
+        """Send SIGTERM to every container's first process, and SIGKILL after the grace period."""
         with records.changed:
             self.ending.cause = self.ending.cause or cause
         everything = range(self.job.instances)
@@ -108,9 +108,9 @@ class Instances:
         elif event.name == "ready":
             self.processes.open_doors(event, plan.endpoint(), _subnet(self.launch))
         elif event.name == "exited":
-            assert event.code is not None, "whoever has ended has a code"
+            assert event.code is not None, "an exited node has an exit code"
             self.ending.codes[event.node] = event.code
-            if event.code:  # one failure fails the job; SageMaker takes the other instances away
+            if event.code:  # one failure fails the job; SageMaker ends the other instances
                 self.kill_all()
 
 
@@ -119,8 +119,8 @@ def _subnet(launch: TrainingLaunch) -> str:
     return subnets[0]
 
 
-# The log of one instance: a stream of /aws/sagemaker/TrainingJobs, and the metrics that stand in its lines.
-# Streams are named as SageMaker names them, JOB/algo-N-SECONDS. A job whose role may not write logs has none.
+# An instance's log: a stream of /aws/sagemaker/TrainingJobs, named as SageMaker does, JOB/algo-N-SECONDS, and
+# the metrics in its lines. A job whose role may not write logs has none.
 log = logging.getLogger(__name__)
 
 GROUP = "/aws/sagemaker/TrainingJobs"
@@ -141,7 +141,7 @@ class InstanceLog:
         if words := roles.refused(session, job.region, needs):
             log.warning("training job %s has no log: %s", job.name, words)
         else:
-            # Make the stream, and the group where there is none; each launch has a stream of its own.
+            # Make the stream, and the group if there is none; each launch has its own stream.
             backend = moto_backend("logs", job.region)
             if GROUP not in backend.groups:
                 backend.create_log_group(GROUP, {})
@@ -152,7 +152,7 @@ class InstanceLog:
             self.stream = name
 
     def follow(self, descriptor: int) -> threading.Thread:
-        """Write down what comes, until nobody can print any more."""
+        """Write the output to the log, on a thread, until every writer has closed it."""
         thread = threading.Thread(target=self._follow, args=(descriptor,), daemon=True)
         thread.start()
         return thread

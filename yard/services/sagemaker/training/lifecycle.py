@@ -1,8 +1,8 @@
-"""A training job from Starting to its end, on a thread of its own.
+"""Runs a training job from Starting to its end, on its own thread.
 
-Each launch brings the data down, runs the containers and keeps their checkpoints; another one follows a Spot
-interruption, and a lost instance as often as the job's RetryStrategy says. Messages are SageMaker's own, as
-DescribeTrainingJob and the SDK show them.
+Each launch downloads the data, runs the containers and uploads their checkpoints; another launch follows a
+Spot interruption, or a lost instance as often as the job's RetryStrategy says. Messages are SageMaker's own,
+as DescribeTrainingJob and the SDK show them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from slipway.yard.services.sagemaker.training.records import TrainingJob, enter
 
 log = logging.getLogger(__name__)
 
-LOOK_AGAIN_S = 0.5  # for capacity, of which nobody tells
+LOOK_AGAIN_S = 0.5  # between polls for capacity
 DAY_S = 86400
 LONGEST_REASON = 1024
 NO_CAPACITY = "Insufficient capacity error from EC2 while launching instances, retrying!"
@@ -46,11 +46,11 @@ _ASKED = ("ec2", "RunInstances")
 
 
 class JobFailed(Exception):
-    """The FailureReason of the job."""
+    """Ends the job as failed; the message is its FailureReason."""
 
 
 class JobStopped(Exception):
-    """StopTrainingJob came before there was anything to stop, or the wait for Spot instances was too long."""
+    """Ends a job that was stopped before it had processes, or waited too long for Spot instances."""
 
 
 def start(job: TrainingJob) -> None:
@@ -77,7 +77,7 @@ def _run(job: TrainingJob) -> None:
 
 
 def _retry(job: TrainingJob) -> None:
-    """Begin again after a fault of SageMaker's own, unless the job may not (API Reference, RetryStrategy)."""
+    """Restart after an internal error; raise JobFailed if no retry is left (API reference, RetryStrategy)."""
     if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
         raise JobFailed(INTERNAL_ERROR)
     job.retries += 1
@@ -85,7 +85,7 @@ def _retry(job: TrainingJob) -> None:
 
 
 def _launch(job: TrainingJob) -> str:
-    """Run the job once; return INTERRUPTED or LOST if it is to run again."""
+    """Run the job once; return INTERRUPTED or LOST if it should run again."""
     _await_capacity(job)
     began = datetime.now(UTC)
     with records.changed:
@@ -125,7 +125,8 @@ def _carry_out(launch: TrainingLaunch) -> str:
         ending = Instances(launch, logs).run(max(0.0, _longest_s(job) - job.billable_seconds))
     finally:
         for sync in syncs:
-            # What a lost instance had not sent is gone with its disk, and nobody asks the others for theirs.
+            # A lost instance's last files are gone with its disk, and SageMaker does not copy those of the
+            # others.
             sync.finish(is_complete=ending.cause != LOST)
     is_unfinished = not ending.is_success(job.instances) and not job.is_stopping
     if is_unfinished and ending.cause in (INTERRUPTED, LOST):
@@ -135,7 +136,7 @@ def _carry_out(launch: TrainingLaunch) -> str:
 
 
 def _await_capacity(job: TrainingJob) -> None:
-    """Wait until this machine has memory for the job, and EC2 has instances."""
+    """Wait until this machine has enough memory for the job, and EC2 has instances."""
     need = memory.Need(nodes=job.instances, ranks=job.instances)
     while True:
         with records.changed:
@@ -195,7 +196,7 @@ def _or_fail(move: Any, *arguments: Any, **more: Any) -> Any:
 
 
 def _syncs(launch: TrainingLaunch, client: Any) -> list[FolderSync]:
-    """Return what is copied while the job runs: its checkpoints, and its charts as the SDK looks for them."""
+    """Return the copies during the job: of its checkpoints, and of its charts at the SDK's path."""
     job, every = launch.job, range(launch.job.instances)
     wanted = []
     if volume.checkpoint_path(job):
@@ -209,7 +210,7 @@ def _syncs(launch: TrainingLaunch, client: Any) -> list[FolderSync]:
 
 
 def _finish(launch: TrainingLaunch, client: Any, ending: LaunchEnding) -> None:
-    """Keep what the job made, and say how it ended."""
+    """Upload the job's results, and set its final status."""
     job, failed = launch.job, ending.first_failure
     is_failed = not ending.cause and not ending.is_success(job.instances)
     if not is_failed:

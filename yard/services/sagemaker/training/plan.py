@@ -1,4 +1,4 @@
-"""One launch of a training job as the processes that will run; they are carried out as those of Batch are."""
+"""Decides which processes, files and images a launch has: the plan for batch/isolation/cluster.py."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.sagemaker.training import volume
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
-SHARED_MEMORY_MIB = 64  # Docker's
+SHARED_MEMORY_MIB = 64  # Docker's default
 _KEPT = ("HOME", "LANG")
 _LUSTRE = "FSxLustre"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLaunch:
-    """Holds what the instances of one launch share."""
+    """Holds what all instances of one launch share."""
 
     job: TrainingJob
     session: RoleSession
     folder: Path
 
     def volume(self, index: int) -> Path:
-        """Return what the instance sees as /opt/ml."""
+        """Return the folder that the instance sees as /opt/ml."""
         return self.folder / f"node-{index}" / "ml"
 
     def checkpoints(self, index: int) -> Path:
@@ -51,7 +51,7 @@ class TrainingLaunch:
         return self.folder / f"node-{index}" / "checkpoints"
 
     def charts(self, index: int) -> Path:
-        """Return where the instance leaves what TensorBoard shows."""
+        """Return the instance's folder for TensorBoard's charts."""
         return self.volume(index) / Path(volume.charts_path(self.job)).relative_to(volume.OPT_ML)
 
     def volumes(self) -> list[Path]:
@@ -75,7 +75,7 @@ def prepare(launch: TrainingLaunch) -> None:
 
 
 def write(launch: TrainingLaunch) -> Path:
-    """The file that the cluster reads."""
+    """Write the plan; return the file, which batch/isolation/cluster.py reads."""
     names = "\n".join(f"{_address(index)} {host}" for index, host in enumerate(launch.job.hosts))
     tier = best_tier()
     plan = {
@@ -109,7 +109,7 @@ def _node(launch: TrainingLaunch, index: int, host: str) -> dict[str, Any]:
         "environment": _environment(launch),
         "mounts": [(str(launch.volume(index)), volume.OPT_ML), *_further_mounts(launch, index)],
         "shared_memory_mib": SHARED_MEMORY_MIB,
-        "init": False,  # what starts is process 1, with all that this means for signals
+        "init": False,  # the command is process 1, so the kernel ignores signals that it does not handle
         "link": conditions.faults_of_links(),
         "launch_seconds": conditions.seconds("launch-delay", "node"),
     }
@@ -128,7 +128,7 @@ def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]
     for channel in volume.channels(launch.job):
         if source := (channel.get("DataSource") or {}).get("FileSystemDataSource"):
             target = f"{volume.OPT_ML}/input/data/{channel['ChannelName']}"
-            # The folder behind a file system's directory; Lustre's begins with the name of its mount.
+            # The folder of a file system's directory, without Lustre's mount name at its beginning.
             names: Sequence[str] = str(source["DirectoryPath"]).strip("/").split("/")
             below = names[1:] if source["FileSystemType"] == _LUSTRE else names
             found.append((str(storage.file_system(str(source["FileSystemId"]), "/".join(below))), target))
@@ -155,20 +155,20 @@ def _environment(launch: TrainingLaunch) -> dict[str, str]:
     }
 
 
-# Which training images the yard has a stand-in for, and what starts in them. No image is ever pulled. AWS's
+# Training images that the yard can imitate, and their entry points. No image is ever pulled. AWS's
 # PyTorch images start `bash -m start_with_right_hostname.sh train`: bash is process 1, starts the toolkit as
-# a child and passes no signal on, so that a training script never hears of StopTrainingJob (issue 125 of
+# a child and passes no signals on, so a training script gets no SIGTERM from StopTrainingJob (issue 125 of
 # aws/sagemaker-training-toolkit). ContainerEntrypoint replaces all of that by the job's own first process.
 TOOLKIT = ("sagemaker_training", "sagemaker_pytorch_container")
-# What the Dockerfiles of AWS's PyTorch training images set.
+# Variables that the Dockerfiles of AWS's PyTorch training images set.
 VARIABLES = {
     "SAGEMAKER_TRAINING_MODULE": "sagemaker_pytorch_container.training:main",
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _PYTHONS = ("python", "python3")
-# The images' own script also preloads a gethostname(); here each instance has its name from the start.
-PROGRAMS = "/opt/slipway-image"  # a folder of the container, first on its PATH
+# Unlike the images' script this does not preload a gethostname(): each instance here has its name already.
+PROGRAMS = "/opt/slipway-image"  # a folder in the container, first on its PATH
 START = "start_with_right_hostname.sh"
 START_SCRIPT = '#!/usr/bin/env bash\nif [ "$1" = train ]; then train; else eval "$@"; fi\n'
 _ENTRY = ["bash", "-m", START]
@@ -178,7 +178,7 @@ _PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage
 
 
 def refuse_unknown(image: str, region: str) -> None:
-    """Raise ApiError for an image that SageMaker could not pull, or that the yard has nothing like."""
+    """Raise ApiError for an image that SageMaker could not pull, or that the yard cannot imitate."""
     found = _OF_ECR.fullmatch(image)
     if not found:
         raise ApiError(
@@ -202,7 +202,7 @@ def refuse_unknown(image: str, region: str) -> None:
 
 
 def command(algorithm: Mapping[str, Any]) -> list[str]:
-    """Return the first process of the container."""
+    """Return the command of the container's first process."""
     arguments: Sequence[str] = algorithm.get("ContainerArguments") or ()
     entry: Sequence[str] = algorithm.get("ContainerEntrypoint") or ()
     if not entry:
@@ -212,9 +212,9 @@ def command(algorithm: Mapping[str, Any]) -> list[str]:
 
 
 def pulls(image: str, region: str) -> Iterator[ActionNeed]:
-    """Yield what the job's role must be allowed for the image to be pulled."""
+    """Yield what the job's role must allow to pull the image."""
     found = _OF_ECR.fullmatch(image)
-    assert found, "an image of another form was refused"
+    assert found, "refuse_unknown() refuses other forms"
     account, _, repository, _ = found.groups()
     resource = arn("ecr", region, f"repository/{repository}", account=account)
     yield ActionNeed(action="ecr:GetAuthorizationToken")

@@ -1,4 +1,4 @@
-"""What the yard's SageMaker knows of a training job, and all of them. Whoever changes one holds the lock."""
+"""The records of all training jobs, and their views in the API. Change them only with the lock held."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class TrainingJob:
     modified: datetime = field(default_factory=lambda: datetime.now(UTC))
     transitions: list[dict[str, Any]] = field(default_factory=list)
     failure_reason: str | None = None
-    started: datetime | None = None  # its instances were there for the first time
-    ended: datetime | None = None  # its instances are gone for good
+    started: datetime | None = None  # when its first instances were ready
+    ended: datetime | None = None  # when its last instances ended
     billable_seconds: float = 0.0
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     model_uri: str | None = None
     launches: int = 0
-    retries: int = 0  # of its RetryStrategy
+    retries: int = 0  # retries so far, under its RetryStrategy
     is_stopping: bool = False
     running: RunningInstances | None = None
 
@@ -74,7 +74,7 @@ class TrainingJob:
         return bool(self.given.get("EnableManagedSpotTraining"))
 
 
-jobs: dict[tuple[str, str], TrainingJob] = {}  # (region, name), in the order in which they were created
+jobs: dict[tuple[str, str], TrainingJob] = {}  # (region, name) -> job, in the order of creation
 changed = threading.Condition(threading.RLock())
 
 
@@ -83,7 +83,7 @@ def find(name: str, region: str) -> TrainingJob | None:
 
 
 def instances_in_use(instance_type: str, region: str, *, is_spot: bool) -> int:
-    """Return how many instances of a type jobs of this sort have, as SageMaker's quotas count them."""
+    """Return how many instances of a type jobs use, On-Demand or Spot, as SageMaker's quotas count them."""
     asked = (instance_type, region, is_spot)
     with changed:
         running = [job for job in jobs.values() if not job.is_final]
@@ -91,7 +91,7 @@ def instances_in_use(instance_type: str, region: str, *, is_spot: bool) -> int:
 
 
 def enter(job: TrainingJob, secondary: str, message: str) -> None:
-    """Begin a secondary status; another message in the same one goes on with it, as on AWS."""
+    """Begin a secondary status; if it is the current one, only change its message, as on AWS."""
     now = datetime.now(UTC)
     with changed:
         job.secondary, job.modified = secondary, now
@@ -106,7 +106,7 @@ def enter(job: TrainingJob, secondary: str, message: str) -> None:
 
 
 def end(job: TrainingJob, status: str, secondary: str, message: str) -> None:
-    """End the job for good."""
+    """Set the job's final status."""
     with changed:
         job.ended = datetime.now(UTC)
         enter(job, secondary, message)
@@ -192,12 +192,12 @@ def summary(job: TrainingJob) -> View:
 
 
 def _warm_pool(job: TrainingJob) -> Mapping[str, Any] | None:
-    """Return what became of instances that are kept for another job; the yard gives them to none."""
+    """Return the status of the warm pool; the yard never reuses its instances."""
     seconds = job.given["ResourceConfig"].get("KeepAlivePeriodInSeconds")
     if not seconds:
         return None
     if job.ended is None or job.status != "Completed":
         return {"Status": "InUse"} if job.ended is None else {"Status": "Terminated"}
-    kept = min(since(job.ended), real_seconds(seconds))
-    status = "Available" if kept < real_seconds(seconds) else "Terminated"
-    return {"Status": status, "ResourceRetainedBillableTimeInSeconds": int(kept)}
+    kept_s = min(since(job.ended), real_seconds(seconds))
+    status = "Available" if kept_s < real_seconds(seconds) else "Terminated"
+    return {"Status": status, "ResourceRetainedBillableTimeInSeconds": int(kept_s)}

@@ -1,4 +1,4 @@
-"""An instance's /opt/ml before the container starts: the files that SageMaker writes there.
+"""Makes an instance's /opt/ml before the container starts, with the files that SageMaker writes.
 
 Source: developer guide, "How Amazon SageMaker AI provides training information", resourceconfig and the like.
 """
@@ -41,18 +41,18 @@ def channels(job: TrainingJob) -> list[Mapping[str, Any]]:
 
 
 def checkpoint_path(job: TrainingJob) -> str:
-    """Return the path in the container that SageMaker keeps in S3; "" where the job has none."""
+    """Return the path of checkpoints in the container, which SageMaker copies to S3; "" if there is none."""
     given = job.given.get("CheckpointConfig")
     return str(given.get("LocalPath") or CHECKPOINTS) if given else ""
 
 
 def charts_path(job: TrainingJob) -> str:
-    """Return the path in the container from which SageMaker copies what TensorBoard shows."""
+    """Return the path of TensorBoard's charts in the container, which SageMaker copies to S3."""
     return str((job.given.get("TensorBoardOutputConfig") or {}).get("LocalPath") or CHARTS)
 
 
 def _channel(channel: Mapping[str, Any], job: TrainingJob) -> dict[str, Any]:
-    """Return a channel as inputdataconfig.json has it."""
+    """Return a channel as in inputdataconfig.json."""
     whole = job.given["AlgorithmSpecification"]["TrainingInputMode"]
     found = {
         "TrainingInputMode": channel.get("InputMode") or whole,

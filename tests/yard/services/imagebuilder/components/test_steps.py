@@ -204,7 +204,7 @@ def test_a_download_is_kept_only_with_its_checksum(
     if status == "AVAILABLE":
         assert (baked.folder / "root/opt/tool.tar").read_bytes() == b"tool"
     else:
-        assert f"{wanted['checksum']} is wanted" in baked.reason
+        assert f"but must have {wanted['checksum']}" in baked.reason
 
 
 def test_a_file_comes_from_a_bucket(bakery: Bakery) -> None:

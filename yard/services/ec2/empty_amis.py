@@ -1,6 +1,6 @@
-"""AMIs that nothing was baked into, registered where somebody asks: hosts boot from this machine's files.
+"""Registers empty AMIs on request: a cluster can then be deployed without minutes of baking.
 
-A cluster can then be deployed without minutes of baking; nothing of its AMI is tried. Another is one line.
+Hosts boot from this machine's files, so the AMI itself is not tested. To add an AMI: a line of IMAGES.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slipway.jobs.words.images.amis import ami_parameter
 from slipway.jobs.words.images.containers import manifest_parameter
 from slipway.yard.moto_backends import moto_backend
 
-# What the manifest says of versions that preflight holds against a container's lock and the kind of cluster.
+# Versions for the AMI's manifest; preflight compares them with a container's lock and the kind of cluster.
 IMAGES: Mapping[str, Mapping[str, object]] = {
     "cpu-mpi": {},
     "gaudi-ecs": {"synapseai": "1.18.0", "driver": "1.18.0-524", "ecs-agent": "1.105.1-1"},
@@ -23,13 +23,13 @@ IMAGES: Mapping[str, Mapping[str, object]] = {
 
 
 def register(image: str, region: str) -> str:
-    """Register the AMI, and write the parameters that a bake writes; return its id."""
+    """Register the AMI, and write the SSM parameters that a bake writes; return its id."""
     if image not in IMAGES:
         raise ValueError(f"there is no AMI '{image}' to stand in for; there are {', '.join(IMAGES)}")
     made = moto_backend("ec2", region).register_image(
         name=f"slipway-{image}-stand-in", description="a stand-in of the yard: nothing was baked"
     )
-    made.root_device_name = "/dev/sda1"  # as Ubuntu's, of which ours are made
+    made.root_device_name = "/dev/sda1"  # as in Ubuntu's AMIs, our parent images
     made.architecture = ARCHITECTURE
     manifest = json.dumps({"image": image, **IMAGES[image], "stand_in": True})
     name = ami_parameter(image)

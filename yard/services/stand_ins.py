@@ -1,6 +1,7 @@
-"""What a real account gets by other means than a call of the user: each one is listed here.
+"""Stand-ins for what a real account has although no call of the user made it; some patch moto's behaviour.
 
-To add one: a function and its line in STAND_INS, with what it stands in for and which services show it.
+Each is made before the first call to a service that shows it. To add one: a function and its line in
+STAND_INS.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from slipway.yard.services.ec2 import launches
 from slipway.yard.services.refusals import buckets
 from slipway.yard.services.ssm import public_parameters
 
-# The AMIs that AWS PCS publishes as samples; templates look for the newest of a version by its name.
+# AWS PCS's sample AMIs; templates look for the newest one of a version by its name.
 # To add a version: a row of SAMPLES. Source: AWS PCS user guide, "Using sample AMIs with AWS PCS".
 NAME = "aws-pcs-sample_ami-{os}-{architecture}-slurm-{version}"
 SAMPLES = (("amzn2", "24.05"), ("amzn2", "24.11"), ("amzn2", "25.05"), ("al2023", "25.11"))
 _ARCHITECTURES = ("x86_64", "arm64")
-_BUILT = "2026-01-15T00-00-00.000Z"  # names end with a date; which one, the yard does not know
-_OWNER = "137112412989"  # Amazon's own; which of its accounts, the yard does not know
+_BUILT = "2026-01-15T00-00-00.000Z"  # names end with a date; AWS's real dates are not known here
+_OWNER = "137112412989"  # an account of Amazon; the real owner is not known here
 
 
-def names() -> Iterator[tuple[str, str]]:
-    """Return each name and its architecture."""
+def sample_ami_names() -> Iterator[tuple[str, str]]:
+    """Yield the name and the architecture of each sample AMI."""
     for system, version in SAMPLES:
         for architecture in _ARCHITECTURES:
             prefix = NAME.format(os=system, architecture=architecture, version=version)
             yield f"{prefix}-{_BUILT}", architecture
 
 
-def register(region: str) -> None:
-    """Let DescribeImages find them in the region; a second time changes nothing."""
+def register_sample_amis(region: str) -> None:
+    """Let DescribeImages find the sample AMIs in the region; repeating it changes nothing."""
     from moto.ec2.models.amis import Ami
 
     backend = moto_backend("ec2", region)
-    for name, architecture in names():
+    for name, architecture in sample_ami_names():
         identifier = f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
         backend.amis[identifier] = Ami(
             backend,
@@ -71,17 +72,17 @@ BATCH_TRUST = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
     what: str
-    services: frozenset[str]  # in which it shows: it is made before the first call to one of them
-    make: Callable[[str], None]  # in a region; may be called again
+    services: frozenset[str]  # made before the first call to one of these
+    make: Callable[[str], None]  # takes the region; may be called again
     is_regional: bool = True
 
 
 def prepare(service: str, region: str) -> None:
-    """Make what this service is expected to show, once per region."""
+    """Make all stand-ins that this service shows, once per region."""
     for stand_in in STAND_INS:
         if service in stand_in.services:
             key = (stand_in.what, region if stand_in.is_regional else "")
-            with _lock:  # held while it is made: whoever comes second waits until it is there
+            with _lock:  # held until it is made, so that concurrent callers wait for it
                 if key not in _made:
                     stand_in.make(region)
                     _made.add(key)
@@ -101,6 +102,7 @@ _made: set[tuple[str, str]] = set()
 
 
 def _know_instance_types() -> None:
+    """Patch moto for good: add the types that it lacks, check launches, and filter offers as EC2 does."""
     _add_instance_types()
     launches.guard()
     launches.show()
@@ -108,9 +110,9 @@ def _know_instance_types() -> None:
 
 @lru_cache(maxsize=1)
 def _add_instance_types() -> None:
-    """Types of our catalogue that moto's snapshot of EC2 no longer has; dl1.24xlarge is one.
+    """Add types of our catalogue that moto's snapshot of EC2 no longer has, such as dl1.24xlarge.
 
-    Once: moto's own tables outlive a reset.
+    This happens once: moto's tables outlive a reset.
     """
     from moto.ec2.models import instance_types as moto_types
 
@@ -133,7 +135,7 @@ def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, reg
 
 
 def _described(known: InstanceType) -> dict[str, Any]:
-    """Describe the type as DescribeInstanceTypes does, as far as the catalogue goes."""
+    """Describe the type as DescribeInstanceTypes does, as far as the catalogue knows it."""
     network: dict[str, Any] = {
         "NetworkPerformance": f"{known.network_gbps:g} Gigabit",
         "MaximumNetworkCards": known.network_cards,
@@ -171,7 +173,7 @@ def _accelerator(known: InstanceType) -> dict[str, Any]:
 
 
 def _create_batch_role(_region: str) -> None:
-    """AWS makes it when an account first uses Batch."""
+    """Make Batch's service-linked role, as AWS does when an account first uses Batch."""
     iam = moto_backend("iam")
     if not any(role.name == BATCH_ROLE for role in iam.roles.values()):
         iam.create_role(
@@ -196,7 +198,7 @@ STAND_INS = (
     StandIn(
         what=f"the sample AMIs of AWS PCS: {NAME}",
         services=frozenset({"ec2"}),
-        make=register,
+        make=register_sample_amis,
     ),
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",
