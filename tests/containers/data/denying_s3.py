@@ -20,10 +20,14 @@ class Denying(BaseHTTPRequestHandler):
         self.send_response(self.status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             self.wfile.write(body)
 
     def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
         self.do_GET()
 
     def log_message(self, *_: object) -> None:

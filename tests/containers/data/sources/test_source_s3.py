@@ -155,7 +155,7 @@ def test_an_object_that_changes_during_the_run_is_refused_by_name(
         told = rf"^{prefix}/a.txt: it does not exist"
     else:
         s3.put_object(Bucket=BUCKET, Key="wiki/a.txt", Body=b"x" * 1000)
-        told = rf"^{prefix}/a.txt: it changed since the run began: its ETag is another one; run the same"
+        told = rf"^{prefix}/a.txt: it changed since the run began: it has another ETag; run the same"
     with pytest.raises(DataError, match=told):
         prepare(source, make_settings(), tmp_path / "out", Share(workers=2), shards=PARTS)
 
@@ -218,12 +218,12 @@ def test_a_forked_process_is_refused_instead_of_hanging(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "told"),
     [
-        (403, "AccessDenied", "reading it is denied; allow s3:ListBucket and s3:GetObject"),
+        (403, "AccessDenied", "access is denied; allow s3:ListBucket and s3:GetObject"),
         (403, "InvalidAccessKeyId", "AWS does not know the access key"),
         (400, "ExpiredToken", "the credentials have expired"),
         (301, "PermanentRedirect", "the bucket is in another region; set AWS_REGION"),
         (400, "AuthorizationHeaderMalformed", "the bucket is in another region"),
-        (400, "SomethingNew", "cannot be read: SomethingNew; run the same command again"),
+        (400, "SomethingNew", "the request failed: SomethingNew; run the same command again"),
     ],
 )
 def test_a_refusal_is_told_in_words(
@@ -246,7 +246,7 @@ def test_the_owner_of_the_bucket_is_asked_for_in_what_is_signed(monkeypatch: pyt
             lambda: open_source("s3://texts/wiki", ("a.txt",), bucket.owner),
             lambda: fetch(bucket, "wiki/")(file, 0, 9),
         ):
-            with pytest.raises(DataError, match="reading it is denied"):
+            with pytest.raises(DataError, match="access is denied"):
                 read()
     owner = "x-amz-expected-bucket-owner"
     assert [headers.get(owner) for headers in seen] == [None, "123456789012", "123456789012"]
@@ -263,7 +263,7 @@ def test_keys_come_from_the_metadata_service_that_the_environment_names(
     source_s3.opened.cache_clear()
     with metadata_service() as address, denying(monkeypatch, 403, "AccessDenied") as seen:
         monkeypatch.setenv(source_s3.METADATA_VARIABLE, address)
-        with pytest.raises(DataError, match="reading it is denied"):
+        with pytest.raises(DataError, match="access is denied"):
             open_source("s3://texts/wiki")
     source_s3.opened.cache_clear()
     assert f"Credential={KEY_ID}/" in seen[0]["authorization"]
@@ -285,7 +285,7 @@ def test_keys_that_are_about_to_expire_are_asked_for_again_over_a_metadata_servi
         deadline = time.monotonic() + 10
         while len(keys := {each["authorization"].partition("/")[0] for each in seen}) < 2:
             assert time.monotonic() < deadline, keys
-            with pytest.raises(DataError, match="reading it is denied"):
+            with pytest.raises(DataError, match="access is denied"):
                 open_source("s3://texts/wiki")
     source_s3.opened.cache_clear()
     assert {key.rpartition("=")[2] for key in keys} == {KEY_ID, f"{KEY_ID}0002"}
