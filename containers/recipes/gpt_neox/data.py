@@ -179,7 +179,7 @@ def check_tokens(prefix: Path, model: ModelFolder, say: Say) -> None:
 def _meaning(vocabulary: BpeVocabulary) -> tuple[object, ...]:
     """Return which text each number stands for: the same vocabulary is written in several ways."""
     found = json.loads(vocabulary.json)
-    return found["model"]["vocab"], dict(vocabulary.ids)
+    return found["model"]["vocab"], dict(vocabulary.added)
 
 
 def _check_cursor(corpus: Corpus, beginning: Beginning) -> None:

@@ -264,9 +264,9 @@ def open_origin(config: GptjConfig, contract: LaunchContract) -> StartingModel:
             hint=f"set length to at most {shape.positions}",
         )
     refuse_sharing_with_dropout(config, shape.dropout, origin.place)
-    if origin.vocabulary.entries > shape.vocabulary:
+    if origin.vocabulary.size > shape.vocabulary:
         raise Refusal(
-            f"{origin.vocabulary.name} has {origin.vocabulary.entries} tokens, and {origin.place} knows "
+            f"{origin.vocabulary.name} has {origin.vocabulary.size} tokens, and {origin.place} knows "
             f"{shape.vocabulary}",
             hint="give the vocabulary that belongs to the model",
         )

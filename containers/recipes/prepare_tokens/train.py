@@ -88,7 +88,7 @@ def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract:
         parts=tuple(parts_of(source, config.parts)),
         field=config.field,
         vocabulary=vocabulary.digest,
-        entries=vocabulary.entries,
+        vocabulary_size=vocabulary.size,
         end_of_document=end,
         engine=engine,
     )
