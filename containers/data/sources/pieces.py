@@ -96,8 +96,8 @@ def _pieces(files: Sequence[SourceFile], begins: Sequence[int], begin: int, end:
     return found
 
 
-# A shard's text is read in units and must be strict UTF-8; errors name the file, line and byte. A unit is held
-# in memory, and random next sentences are drawn from it: 8 MB are some 20,000 articles of one paragraph.
+# A shard's text is read in units and must be strict UTF-8; errors name the file, line and byte. A unit is
+# held in memory, and random next sentences are drawn from it: 8 MB are 20,000 articles of one paragraph.
 UNIT_BYTES = 8 << 20
 Read = Callable[[str, int, int], bytes]
 LONE_RETURN = re.compile(rb"\r[^\n]")  # one at the end of a unit may have its \n in the next unit
