@@ -86,7 +86,7 @@ class LoadedBatches:
             yield self._step_batch(step, flat(batch))
 
     def _batches(self, first: int) -> Iterator[object]:
-        """Yield the batches from number `first` on; skip those before, by whole epochs if the length is known."""
+        """Yield the batches from number `first` on; skip earlier ones, by epochs if these have a length."""
         loader = self.load()
         epoch, position = 0, 0
         if isinstance(loader, Sequence) or hasattr(loader, "__len__"):

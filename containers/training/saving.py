@@ -56,7 +56,7 @@ class Saving:
         return self.failure is not None
 
     def is_due(self) -> bool:
-        """Return True if `minutes` have passed since the last save or the first call; one rank asks for all."""
+        """Return True if `minutes` have passed since the last save or the first call, on one rank for all."""
         if self._tried_at is None:
             self._tried_at = self.clock()
         return self.clock() - self._tried_at >= self.minutes * 60
