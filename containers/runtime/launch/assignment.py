@@ -1,4 +1,4 @@
-"""What one launcher has to do: its place, its settings, its ranks' contracts and environments."""
+"""Work out what one launcher has to do: its position, settings, ranks with contracts and environments."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Node:
         )
 
     def _findings(self) -> list[str]:
-        """Count the devices; then, of a node's launchers, the first asks after their health."""
+        """Count the devices; the first launcher of a node also checks their health."""
         found = findings(self.settings, self.machine.root)
         kind = self.settings.accelerator or ""
         check = _HEALTH.get(kind)
@@ -138,7 +138,7 @@ def rank_environment(
 
 
 def has_accelerators(environment: Mapping[str, str]) -> bool:
-    """Return True if ranks here may use devices: those that are there, and not those that were promised."""
+    """Return True if ranks may use devices; those that exist count, not those that were promised."""
     root = Path(environment.get(ROOT_VARIABLE, "/"))
     is_there = any(count_devices(pattern, root) for pattern in ACCELERATOR_FILES.values())
     return is_there and variables.STAND_IN not in environment
@@ -155,13 +155,13 @@ def _interface(environment: Mapping[str, str]) -> dict[str, str]:
     return {read[0]: read[1].format(found)} if read and found else {}
 
 
-# Is this node what the job was promised? Counted before anything is started, and said to all nodes.
-# The image needs none of the vendors' tools for it: the devices that the container was given are files.
+# Check that this node has what the job was promised, before anything starts; all nodes are told the result.
+# That needs no vendor's tool in the image: the devices of the container are files.
 _EFA_FILES = r"infiniband/uverbs[0-9]+"
 
 
 def findings(settings: Settings, root: Path) -> list[str]:
-    """Return everything that is missing; empty for a healthy node. More than expected is no fault."""
+    """Return everything that is missing; [] for a healthy node. More than expected is fine."""
     found: list[str] = []
     if settings.is_stand_in:
         return found

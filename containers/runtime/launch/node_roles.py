@@ -1,4 +1,4 @@
-"""The two parts in a supervised job: the main node decides how it ended, all others report and obey."""
+"""The two roles in a supervised job: the main node decides how it ended; the others report and obey."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class Meeting:
         self._pause_seconds = min(_LONGER * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
 
     def warning(self) -> str | None:
-        """Return what to say of ranks that have all ended well."""
+        """Return a warning if ranks that all ended well never worked together, else None."""
         if not self._is_over:
             self._see({})
         if self._is_over or not self._has_torch:
