@@ -1,4 +1,4 @@
-"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+"""The settings of BERT pre-training, `--set key=value`; all mistakes are reported at once. Standard library only.
 
 A new setting is one field of BertConfig.
 """

@@ -1,4 +1,4 @@
-"""The settings of a user's own command: read strictly, all mistakes told at once."""
+"""The settings of a user's own command; all mistakes are reported at once."""
 
 from __future__ import annotations
 
