@@ -1,4 +1,4 @@
-"""The settings of GPT-J tuning, `--set key=value`; all mistakes are reported at once. Standard library only.
+"""The settings of GPT-J tuning, `--set key=value`; reports all mistakes at once. Standard library only.
 
 A new setting is one field of GptjConfig.
 """
