@@ -18,7 +18,7 @@ _LEAVE_PYTHON_WHOLE = (
     "a thread of a library outlived Python; if it ended after the training, flush what you wrote and end by "
     "os._exit(0), as the train.py of `slipway init` does"
 )
-# As os.fork says it; what AWS advises then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
+# The message of os.fork, and AWS's advice then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
 _NO_MEMORY_TO_FORK = "[Errno 12] Cannot allocate memory"
 _HUGE_PAGES = (
     "no memory was left for a process that it started; on nodes with EFA set FI_EFA_USE_HUGE_PAGE=0, "

@@ -190,7 +190,7 @@ FREE_TO_CHANGE = frozenset(
 )
 
 
-# What only the native engine does, and the value that asks for nothing.
+# The settings that only the native engine carries out, and their values that ask for nothing.
 _NATIVE_ONLY: Mapping[str, object] = {
     **dict.fromkeys(CUTTING, 1),
     "sharded_state": "all",

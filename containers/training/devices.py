@@ -266,7 +266,7 @@ KINDS: Mapping[str, DeviceKind] = {
 }
 
 
-# Who carries gradients between processors: oneCCL where it is installed, else gloo; MPI if asked. `auto`
+# The backends that carry gradients between CPUs: oneCCL if installed, else gloo; MPI if asked for. `auto`
 # never takes MPI: torch's own needs every rank to be a process that mpirun started itself, and ranks are
 # started by our launcher, which mpirun started.
 CCL_MODULES = ("oneccl_bindings_for_pytorch", "torch_ccl")  # today's name, and the article's

@@ -220,7 +220,7 @@ def dealt(count: int, reader: int, readers: int) -> list[int]:
     ]
 
 
-# What recipes and the estimate count alike: steps, the cut of a batch, and the bytes that an engine holds.
+# Count steps, cuts of a batch, and an engine's bytes, in the same way for recipes and for estimates.
 # Standard library only: a laptop without torch counts the same.
 
 

@@ -182,7 +182,7 @@ class GlueBatches:
         inputs, labels = inputs_of(self.examples, rows, self.place)
         return MicroBatch(
             inputs={**inputs, "labels": labels},
-            # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
+            # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
             seed=mixed(self.seed, step * self.batches.plan.micro_batches + number),
             weight=len(rows) * share,
         )

@@ -33,7 +33,7 @@ _PREFIX = "sft-"
 _UNUSED_SECONDS = 24 * 3600.0
 _BLOCK_BYTES = 8 << 20
 _LONGEST_LINE_BYTES = 64 << 20
-# What transformers reads of a model folder: no pickles, and no code.
+# The files of a model folder that transformers reads: no pickles, and no code.
 _MODEL_FILES = (".json", ".safetensors", ".txt", ".jinja", ".model")
 
 

@@ -27,14 +27,14 @@ from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 _MINUTE_SECONDS = 60
-# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read, and how it names one interface:
+# The variable that collectives read (by key of ACCELERATOR_FILES), and how it names an interface:
 # to NCCL a bare eth1 would mean eth10 as well (NCCL documentation, "Environment Variables").
 _MEETS_OVER: Mapping[str, tuple[str, str]] = {
     "habana": ("HCCL_SOCKET_IFNAME", "{}"),
     "neuron": ("CCOM_SOCKET_IFNAME", "{}"),
     "nvidia": ("NCCL_SOCKET_IFNAME", "={}"),
 }
-# Who says what is wrong with devices (a key of ACCELERATOR_FILES) that are all there.
+# The health checks of devices, by key of ACCELERATOR_FILES, once all devices are there.
 _AFTER_FAILURE: Mapping[str, Callable[[Path], Iterable[str]]] = {"nvidia": gpus.signs_after_failure}
 _HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank

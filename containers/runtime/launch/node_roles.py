@@ -153,7 +153,7 @@ class ChildSupervisor(Supervisor):
 WORKED_ALONE = "ranks seem to have worked alone"  # jobs/submit/logs.py looks for it in a job's log
 _TORCH = "/libtorch"
 _OTHER_WAYS = ("/libmpi.", "/libfabric", "/jaxlib/", "/tensorflow/", "/ray/")
-# Of gloo's connections: 9 bytes are a greeting, and the smallest thing that ranks do together takes 288 more.
+# A greeting on a connection of gloo takes 9 bytes, and the smallest collective takes 288 more.
 _GREETING_BYTES = 64
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGER = 1.1  # each pause than the one before, so that it is a tenth of the time that ranks have run

@@ -270,7 +270,7 @@ def _chunk(spans: list[Span], place: int, degree: int) -> Iterator[Span]:
 # rows          the inputs, which come cut from a module by columns; outputs are summed over the group
 # words         an embedding by its words; scores: the head's words, and the loss is computed on the cut
 # scores
-# What is cut neither way is whole on every rank, or with `cuts_rows` computed for a share of the tokens:
+# Other modules are whole on every rank, or with `cuts_rows` compute only a share of the tokens:
 # matrices gather them, and scatter the sums of what they return (Korthikanti et al. 2022).
 
 
