@@ -1,6 +1,7 @@
-"""One engine of parts: what prepares data declares its parts, and here they are claimed, made and recorded.
+"""Prepare data in parts: claim the output folder, make the parts in worker processes, and report progress.
 
-Which process makes which part, and when, changes nothing; what is made is kept when a run ends early.
+To prepare another kind of data, write a PartWork and give it to `make_parts`. The result does not depend on
+which process makes which part, and a run that ends early keeps the parts that it finished.
 """
 
 from __future__ import annotations
@@ -25,45 +26,45 @@ from typing import ClassVar, Protocol, TextIO, TypeVar
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.text.documents import decoded, own_neighbour, read_json, write_json
 
-Report = Callable[[int], None]  # takes bytes of the input that are done
+Report = Callable[[int], None]  # is told how many more bytes of the input are done
 
 
 class PartWork(Protocol):
-    """Make any part of an input, in any process: it is pickled."""
+    """Make any part of an input, in any process; a PartWork must be picklable."""
 
     def bytes_of(self, number: int) -> int:
-        """Return what the part reads of the input."""
+        """Return how many bytes of the input the part reads."""
 
     def is_made(self, number: int) -> bool:
         """Return True if the part needs no more work."""
 
     def make(self, number: int, report: Report) -> None:
-        """Make the part, whole or not at all; a report may raise, which ends the work."""
+        """Make the part, whole or not at all; `report` may raise, which ends the work."""
 
 
 def claim(folder: Path, at: Path, plan: Mapping[str, object], what: str) -> None:
-    """Give the folder to one plan: write it to `at`; refuse a folder that holds `what` of another one."""
+    """Claim the folder for a plan: write it to `at`; refuse a folder that holds `what` of another plan."""
     if not at.exists():
         folder.mkdir(parents=True, exist_ok=True)
         others = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
         if others and not at.exists():
-            raise DataError(f"{folder} holds {min(others)!r} and no {at.name}", hint="set another output")
+            raise DataError(f"{folder} holds {min(others)!r} but no {at.name}", hint="set another output")
         try:
             write_json(at, plan)
         except DataError:
-            if not at.exists():  # else another job of the same array was quicker
+            if not at.exists():  # if it exists, another job of the array wrote it first
                 raise
     theirs = read_json(at)
     differing = [name for name, ours in plan.items() if theirs.get(name) != ours]
     if differing:
         name = differing[0]
         raise DataError(
-            f"{folder} holds {what} with {name} {theirs.get(name)}, and this run has {plan[name]}",
+            f"{folder} holds {what} with {name} {theirs.get(name)}, but this run has {name} {plan[name]}",
             hint="set another output, or remove that folder",
         )
 
 
-# The folder of a corpus, or of its tokens, keeps its plan and the records of its parts out of the way.
+# The hidden folder in which a corpus, or its tokens, keeps the plan and the records of the parts.
 MADE = ".made"
 
 
@@ -81,14 +82,14 @@ class PlannedRecord(Protocol):
 
     @property
     def plan(self) -> str:
-        """Return the digest of the plan that the part was made by."""
+        """Return the digest of the plan that made the part."""
 
 
 R = TypeVar("R", bound=PlannedRecord)
 
 
 def read_record(record_type: type[R], path: Path, number: int, plan: str) -> R | None:
-    """Return the record of a part; None for one that is absent, damaged or of another part or plan."""
+    """Return the record of a part, or None if it is absent, damaged, or of another part or plan."""
     try:
         record = decoded(record_type, read_json(path), path.parent) if path.exists() else None
     except DataError:
@@ -97,34 +98,34 @@ def read_record(record_type: type[R], path: Path, number: int, plan: str) -> R |
 
 
 @contextmanager
-def unfinished(path: Path, kept: str) -> Iterator[Path]:
-    """Give the name of a neighbour to write to, and remove what is left there by this run or a killed one."""
+def unfinished(path: Path, hint: str) -> Iterator[Path]:
+    """Yield a temporary file beside `path` to write to, and remove the leftovers of this and earlier runs."""
     for left_over in path.parent.glob(f".{path.name}.*"):
         left_over.unlink(missing_ok=True)
-    beside = own_neighbour(path)
+    temporary = own_neighbour(path)
     try:
-        yield beside
+        yield temporary
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}", hint=kept) from error
+        raise DataError(f"cannot write {path}: {error.strerror or error}", hint=hint) from error
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def lone_process(lock: Path) -> Iterator[None]:
-    """Wait until no other process is in here by this lock."""
+    """Wait until no other process holds the lock, and hold it."""
     with lock.open("w") as file:
-        with suppress(OSError):  # a file system without locks: two processes write the same
+        with suppress(OSError):  # without locks in the file system, two processes write equal files
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 WAIT_SECONDS = 0.5
-STOP = -(1 << 62)  # added to the count of bytes, it tells the workers to leave off
+STOP = -(1 << 62)  # added to the shared count of bytes: a negative count tells the workers to stop
 
 
 class WorkCancelled(Exception):
-    """The run ends: nobody waits for this part."""
+    """The run is ending, and nobody waits for this part."""
 
 
 @dataclass(slots=True)
@@ -143,9 +144,9 @@ class Worker:
 
 
 def make_parts(work: PartWork, numbers: Sequence[int], workers: int, name: str) -> None:
-    """Make the parts that are missing; a failure leaves those that are made."""
+    """Make the parts that are missing; a failure keeps the parts that are finished."""
     total = sum(map(work.bytes_of, numbers))
-    progress = PreparationProgress(name=name, total_bytes=total, shards=len(numbers))
+    progress = PreparationProgress(name=name, total_bytes=total, parts=len(numbers))
     if workers == 1 or len(numbers) < 2:
         for number in numbers:
             progress.finished(*_one_part(work, number, progress.made))
@@ -180,7 +181,7 @@ def _make_together(
                 progress.finished(*future.result())
     except BrokenProcessPool:
         raise DataError(
-            "a worker was killed, most likely for want of memory",
+            "a worker was killed, most likely because memory ran out",
             hint="use fewer workers or a machine with more memory and run again; finished parts are kept",
         ) from None
     finally:
@@ -190,13 +191,13 @@ def _make_together(
 
 
 def _start(work: PartWork, made: Synchronized[int]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     Worker.here = Worker(work, made)
 
 
 def _end_with_parent() -> None:
-    """End with the parent: one killed with SIGKILL cannot tell its workers, and they would wait forever."""
+    """Exit when the parent is gone: one that is killed cannot tell its workers, and they would hang."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
@@ -208,7 +209,7 @@ def _in_worker(number: int) -> tuple[int, bool]:
     return _one_part(Worker.here.work, number, Worker.here.report)
 
 
-# How far a preparation is, on stderr: one line rewritten on a terminal, else a plain line now and then.
+# Progress goes to stderr: a terminal shows one line that is rewritten, a log gets a line now and then.
 TERMINAL_SECONDS = 0.5
 PLAIN_SECONDS = 10.0
 MB = 1e6
@@ -220,14 +221,14 @@ class PreparationProgress:
 
     name: str
     total_bytes: int
-    shards: int
+    parts: int
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     now: Callable[[], float] = time.monotonic
     made_bytes: int = 0
-    kept_bytes: int = 0
-    finished_shards: int = 0
+    kept_bytes: int = 0  # an earlier run made them
+    finished_parts: int = 0
     started: float = field(init=False)
-    told: float = field(init=False)
+    told: float = field(init=False)  # when the last line was printed
 
     def __post_init__(self) -> None:
         self.started = self.told = self.now()
@@ -239,9 +240,9 @@ class PreparationProgress:
         self.made_bytes += count
         self._tell_if_due()
 
-    def finished(self, text_bytes: int, was_kept: bool) -> None:
-        self.finished_shards += 1
-        if was_kept:
+    def finished(self, text_bytes: int, was_made: bool) -> None:
+        self.finished_parts += 1
+        if was_made:
             self.kept_bytes += text_bytes
         self._tell_if_due()
 
@@ -254,18 +255,18 @@ class PreparationProgress:
     def line(self) -> str:
         done, rate = self.made_bytes + self.kept_bytes, self.rate
         share = done / self.total_bytes if self.total_bytes else 1.0
-        parts = [
+        words = [
             f"{share:.0%} of {self.total_bytes / MB:.1f} MB",
-            f"{self.finished_shards}/{self.shards} shards",
+            f"{self.finished_parts}/{self.parts} parts",
             f"{rate / MB:.1f} MB/s",
         ]
         if done < self.total_bytes and rate:
-            parts.append(f"{in_words((self.total_bytes - done) / rate)} left")
-        return ", ".join(parts)
+            words.append(f"{in_words((self.total_bytes - done) / rate)} left")
+        return ", ".join(words)
 
     @property
     def rate(self) -> float:
-        """Return bytes per second of what is made now: what was kept took no time."""
+        """Return bytes per second of this run; parts of an earlier run took no time."""
         seconds = self.now() - self.started
         return self.made_bytes / seconds if seconds > 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""What ranks that prepare data do together in one folder: the first one writes, the others wait for it."""
+"""Coordinate ranks that prepare data in one folder, find the places that they read, and keep node folders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 24 * 3600.0  # the launcher ends the job long before, when another node is gone
+PATIENCE_SECONDS = 24 * 3600.0  # if another node is lost, the launcher ends the job long before
 
 
 def data_folder(contract: LaunchContract) -> Path:
@@ -37,8 +37,8 @@ def data_folder(contract: LaunchContract) -> Path:
         )
     if is_remote(contract.data):
         raise Refusal(
-            f"the data folder is {shown(public(contract.data))}, and what is prepared is written to files",
-            hint="give the text by --set input=s3://…, and a path to --data",
+            f"the data folder is {shown(public(contract.data))}, but prepared data is written to local files",
+            hint="give the text as --set input=s3://…, and a path as --data",
         )
     root = Path(contract.data)
     root.mkdir(parents=True, exist_ok=True)
@@ -46,37 +46,38 @@ def data_folder(contract: LaunchContract) -> Path:
 
 
 def workers_of(contract: LaunchContract) -> int:
-    """Return how many processes a rank may keep busy beside the other ranks of its node."""
+    """Return a rank's share of the node's processors, at least one."""
     return max(1, (os.cpu_count() or 1) // contract.local_world)
 
 
-_OWN = 0o700
-KEPT_SECONDS = 7 * 24 * 3600.0  # a node that stands for months would fill its disk with what jobs left
+_PRIVATE = 0o700
+KEPT_SECONDS = 7 * 24 * 3600.0  # otherwise the leftovers of jobs would fill the disk of a long-lived node
 
 
 def node_folder(kind: str, name: str) -> Path:
-    """Make a folder among the machine's temporary files, or open it; refuse another user's.
+    """Create or reuse a folder in the machine's temporary folder; refuse one that another user can write to.
 
-    Those of its kind that no job has opened for a week go: what is mapped of one stays readable.
+    Delete the folders of this kind that no job has opened for a week: files that are mapped stay readable.
     """
     root, beginning = Path(tempfile.gettempdir()), f"slipway-{kind}-{os.getuid()}-"
     path = root / f"{beginning}{name[:32]}"
-    path.mkdir(mode=_OWN, exist_ok=True)
+    path.mkdir(mode=_PRIVATE, exist_ok=True)
     found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != _OWN:
+    mode, is_ours = found.st_mode, found.st_uid == os.getuid()
+    if not stat.S_ISDIR(mode) or not is_ours or stat.S_IMODE(mode) != _PRIVATE:
         raise DataError(
             f"{path} is not this user's own folder", hint="remove it, or set TMPDIR to another place"
         )
     os.utime(path)
     for other in root.glob(f"{beginning}*"):
-        with suppress(FileNotFoundError):  # another rank sweeps, too
+        with suppress(FileNotFoundError):  # another rank deletes them, too
             if time.time() - other.lstat().st_mtime > KEPT_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
     return path
 
 
 def changed_at(source: Source) -> list[int]:
-    """Return when each local file was changed: only S3 has a tag of what a file holds."""
+    """Return when each local file was changed; remote files have an ETag instead, and give an empty list."""
     if not isinstance(source, LocalSource):
         return []
     return [(source.root / file.name).stat().st_mtime_ns for file in source.files]
@@ -87,7 +88,7 @@ def within(root: Path, place: str) -> Path:
 
 
 def source_at(place: str, root: Path, contract: LaunchContract) -> Source:
-    """Open what lies at an address, or at a path below the data folder."""
+    """Open an address, or a path below the data folder."""
     if is_remote(place):
         return open_source(place, bucket_owner=contract.account)
     return local_source(within(root, place))
@@ -100,7 +101,7 @@ def vocabulary_at(place: str, root: Path, contract: LaunchContract) -> Vocabular
     sizes = [file.size_bytes for file in there.files]
     if len(sizes) != 1 or sizes[0] > MOST_BYTES:
         raise Refusal(
-            f"vocabulary is {shown(public(place))}, which is {len(sizes)} files of {sum(sizes):,} bytes",
+            f"vocabulary is {shown(public(place))}, which has {len(sizes)} files of {sum(sizes):,} bytes",
             hint=f"name one vocab.txt of at most {MOST_BYTES >> 20} MiB",
         )
     return parse_vocabulary(public(place), read_whole(there, there.files[0].name))
@@ -116,18 +117,18 @@ def write_once(contract: LaunchContract, path: Path, write: Callable[[Path], Non
 
 
 def wait_for_claim(folder: Path, plan: Path) -> None:
-    """Wait until the first rank has written the plan of what all make in the folder."""
+    """Wait until rank 0 has claimed the folder by writing its plan."""
     wait_until(plan.exists, f"rank 0 has not claimed {folder}")
 
 
 def wait_for_all(numbers: Iterable[int], is_made: Callable[[int], bool], complaint: str) -> None:
-    """Wait until each is made; what was seen made is not asked for again."""
-    left = deque(numbers)
+    """Wait until every part is made; stop asking about a part once it is."""
+    missing = deque(numbers)
 
     def are_made() -> bool:
-        while left and is_made(left[0]):
-            left.popleft()
-        return not left
+        while missing and is_made(missing[0]):
+            missing.popleft()
+        return not missing
 
     wait_until(are_made, complaint)
 

@@ -1,7 +1,7 @@
-"""Low-rank adapters (LoRA, Hu et al. 2021) of a decoder's queries and values: what is trained in place of it.
+"""Low-rank adapters (LoRA, Hu et al. 2021) of a decoder's queries and values; all other weights are frozen.
 
-Each adds up(down(x)) × alpha / rank to what the frozen matrix returns. `up` begins at zero, so that training
-begins with the model as it was; it is cut between tensor ranks by heads, as the matrix is.
+Each adds up(down(x)) × alpha / rank to the output of the frozen matrix. `up` begins at zero, so training
+begins with the model unchanged. Tensor ranks share `up` by heads, like the matrix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slipway.containers.models.decoder import Decoder, DecoderAttention, Decoder
 from slipway.containers.models.published import PublishedWeights
 from slipway.containers.runtime.checkpoint.boxes import Box
 
-# Our adapters, and the published matrices that they adapt: the third of each head's rows that is theirs.
+# Our adapters: the published matrix that each adapts, and which third of a head's rows in ours that is.
 ADAPTED: Mapping[str, tuple[str, int]] = {"query": ("q_proj", 0), "value": ("v_proj", 2)}
 _PARTS = 3
 _FUSED = "attention.query_key_value.weight"
@@ -40,7 +40,7 @@ class AdaptedAttention(DecoderAttention):
 
 
 class AdaptedDecoder(Decoder):
-    """Train adapters alone; all else stays as it was published, or as the seed draws it."""
+    """Train only adapters; all other weights stay as published, or as the seed draws them."""
 
     tensor_plan: ClassVar[Mapping[str, str]] = {
         **Decoder.tensor_plan,
@@ -64,7 +64,7 @@ class AdaptedDecoder(Decoder):
             parameter.requires_grad_(is_adapter(name))
 
     def published_part(self, name: str, size: torch.Size, box: Box) -> Tensor:
-        """Return a box of what training begins with."""
+        """Return a box of a parameter as training begins with it."""
         if self.published is None or is_adapter(name):
             return self.initial_weights(name, size, self.seed)[box.slices]
         return self.published.read(name, box, tuple(size))
@@ -73,7 +73,7 @@ class AdaptedDecoder(Decoder):
         if name.endswith("_up.weight"):
             return torch.zeros(size)
         drawn = super().initial_weights(name, size, seed)
-        if is_adapter(name):  # as peft draws them: Kaiming's uniform spread, here of normal numbers
+        if is_adapter(name):  # with the spread of Kaiming's uniform numbers, which peft draws
             drawn *= 1 / (math.sqrt(3 * size[1]) * self.shape.initial_spread)
         return drawn
 
@@ -83,7 +83,7 @@ def is_adapter(parameter: str) -> bool:
 
 
 def adapters_of(parameter: str) -> dict[str, tuple[str, str]]:
-    """Return the parameters that adapt one of ours, as down and up, by which of it they adapt."""
+    """Return the names of the down and up matrices that adapt a parameter, by adapter; {} if none do."""
     if not parameter.endswith(_FUSED):
         return {}
     attention = parameter.removesuffix("query_key_value.weight")
@@ -93,7 +93,7 @@ def adapters_of(parameter: str) -> dict[str, tuple[str, str]]:
 def merged(
     whole: Tensor, shape: DecoderShape, scale: float, pairs: Mapping[str, tuple[Tensor, Tensor]]
 ) -> Tensor:
-    """Return queries, keys and values with what adapters, each a down and an up, add to them."""
+    """Return queries, keys and values with adapters added, each a pair of a down and an up matrix."""
     heads = whole.clone().view(shape.heads, _PARTS, shape.head_width, shape.hidden)
     for name, (down, up) in pairs.items():
         heads[:, ADAPTED[name][1]] += scale * (up @ down).view(shape.heads, shape.head_width, shape.hidden)
@@ -101,7 +101,7 @@ def merged(
 
 
 def peft_names(parameter: str) -> Iterator[str]:
-    """Yield the name that peft gives one of our adapters' matrices in GPT-J; nothing for all else."""
+    """Yield peft's name for a matrix of our adapters in GPT-J; nothing for any other parameter."""
     if is_adapter(parameter):
         _, layer, _, module, _ = parameter.split(".")
         name, _, kind = module.rpartition("_")

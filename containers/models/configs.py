@@ -1,6 +1,6 @@
-"""A model's config.json, taken as it is, and refused by name where it asks for something that we lack.
+"""Read and write a model's config.json; refuse one that asks for something that we lack, and name it.
 
-Another model type is a reader of its shape and one row of MODEL_TYPES; its writer is below.
+Another model type is a reader and one row of MODEL_TYPES, and a writer and one row of WRITERS.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 DEFAULT_DROPOUT = 0.1
-DISTILBERT_HEAD_DROPOUT = 0.2  # transformers' own default of seq_classif_dropout
-# What GPT-NeoX-20B calls gelu_fast is the same formula as gelu_new.
+DISTILBERT_HEAD_DROPOUT = 0.2  # the default of seq_classif_dropout in transformers
+# gelu_fast, which GPT-NeoX-20B names, is the same formula as gelu_new.
 _GELU: Mapping[str, str] = {
     "gelu": "none",
     "gelu_new": "tanh",
@@ -31,7 +31,7 @@ Config = Mapping[str, object]
 
 
 def shape_of_config(name: str, config: Config) -> Shape:
-    """Return the shape that config.json describes; `name` is where it was read, for messages."""
+    """Return the shape that config.json describes; `name` is its path or address, for messages."""
     model_type = str(config.get("model_type"))
     if model_type not in MODEL_TYPES:
         raise Refusal(
@@ -42,7 +42,7 @@ def shape_of_config(name: str, config: Config) -> Shape:
     read.must_be("quantization_config", None)
     try:
         shape = MODEL_TYPES[model_type](read)
-    except ValueError as error:  # what the shape itself refuses
+    except ValueError as error:  # raised by the shape's own checks
         raise Refusal(f"{name} contradicts itself: {error}", hint="give the model's own") from error
     if shape.hidden % shape.heads:
         raise Refusal(f"{name} shares {shape.hidden} among {shape.heads} heads", hint="give the model's own")
@@ -61,7 +61,7 @@ class _Reader:
         return value
 
     def number(self, *keys: str, default: float, high: float = 1.0) -> float:
-        """Return the first of these keys that is present."""
+        """Return the value of the first of these keys that is present, else the default."""
         for key in keys:
             value = self.config.get(key)
             if value is not None:
@@ -196,7 +196,7 @@ def _neox(read: _Reader) -> DecoderShape:
 
 
 def _rope(read: _Reader) -> tuple[float, float]:
-    """Return the share of a head that turns, and the base: under transformers 5's keys, or those before."""
+    """Return the share of a head that rotates, and the base, from keys of transformers 5 or older ones."""
     for key in ("rope_parameters", "rope_scaling"):
         given = read.config.get(key) or {}
         if not isinstance(given, Mapping):
@@ -223,7 +223,7 @@ MODEL_TYPES: Mapping[str, Callable[[_Reader], Shape]] = {
 }
 
 
-# The config.json of a model of ours, as transformers reads it. Another family is one row of WRITERS.
+# Write the config.json of our model, for transformers.
 _ACTIVATIONS: Mapping[str, str] = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 _WRITTEN_GELU: Mapping[str, str] = {"none": "gelu", "tanh": "gelu_new"}
 
@@ -302,7 +302,7 @@ def _write_neox(shape: DecoderShape) -> dict[str, object]:
         "num_attention_heads": shape.heads,
         "intermediate_size": shape.intermediate,
         "max_position_embeddings": shape.positions,
-        # The keys of before transformers 5, which it still reads.
+        # The keys of transformers 4, which version 5 still reads.
         "rotary_pct": shape.rotary_dimensions / shape.head_width,
         "rotary_emb_base": shape.rotary_base,
         "use_parallel_residual": shape.has_parallel_residual,

@@ -1,7 +1,7 @@
 """Decoders with rotary positions: GPT-J (Wang and Komatsuzaki 2021) and GPT-NeoX (Black et al. 2022).
 
-Queries, keys and values are one matrix in both families, laid out head by head: its rows can be cut between
-heads, which is what tensor parallelism does. A third family is one row of FAMILIES.
+Queries, keys and values are one matrix in both families, laid out head by head, so that tensor parallelism
+can cut its rows between heads. Another family is one row of FAMILIES.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from slipway.containers.models.shapes import PackedRows, cut_layers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderFamily:
-    rotates_neighbours: bool  # dimensions (0, 1), (2, 3), ...; else (0, n/2), (1, n/2 + 1), ...
-    shares_norm: bool  # attention and the feed-forward part read one norm
+    rotates_neighbours: bool  # pairs dimensions (0, 1), (2, 3), ...; else (0, n/2), (1, n/2 + 1), ...
+    shares_norm: bool  # attention and the feed-forward part share one norm
 
 
 FAMILIES: Mapping[str, DecoderFamily] = {
@@ -32,7 +32,7 @@ FAMILIES: Mapping[str, DecoderFamily] = {
 }
 
 
-_ADD_TO_RESIDUAL = ("attention.output.weight", "mlp.down.weight")  # two in each layer
+_ADD_TO_RESIDUAL = ("attention.output.weight", "mlp.down.weight")  # these two of each layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class DecoderShape:
     heads: int
     intermediate: int
     vocabulary: int
-    rotary_dimensions: int  # of each head, from its first
+    rotary_dimensions: int  # the first dimensions of each head rotate
     rotary_base: float = 10_000.0
-    rotates_whole_heads: bool = False  # how the same is computed: see rotary.py
+    rotates_whole_heads: bool = False  # another way to compute the same result: see rotary.py
     positions: int = 2048  # the longest sequence that the model was made for
     has_parallel_residual: bool = True
     has_attention_bias: bool = False
@@ -56,7 +56,7 @@ class DecoderShape:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     initial_spread: float = 0.02
-    # What adds to the residual begins smaller, by the root of how often that is (Radford et al. 2019, 2.3).
+    # Matrices that add to the residual begin smaller, by the root of their number (Radford et al. 2019, 2.3).
     scales_residuals: bool = False
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class DecoderShape:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what a resumed training must share with the saved one: not if residuals began smaller."""
+        """Return what a resumed training must share with the saved one: all but how weights were drawn."""
         named = {f"model_{name}": value for name, value in asdict(self).items()}
         del named["model_scales_residuals"]
         return named
@@ -98,11 +98,12 @@ class DecoderShape:
 class Decoder(nn.Module):
     """Score the next word at each position.
 
-    A whole decoder is its own only stage; `cut` gives stages that hold some of the layers, under the names
-    that these have in the whole: words or hidden states in, hidden states or scores out.
+    A whole decoder is a pipeline of one stage. `cut` returns stages that hold some of the layers, under the
+    same names, and turn words or hidden states into hidden states or scores.
     """
 
-    # How tensor parallelism cuts the matrices; the rest is whole on every rank.
+    # How tensor parallelism cuts the matrices: the values are keys of CUTS in engines/native/assembly.py.
+    # Every rank holds all other parameters whole.
     tensor_plan: ClassVar[Mapping[str, str]] = {
         "embeddings": "words",
         "layers.*.attention.query_key_value": "columns",
@@ -121,18 +122,18 @@ class Decoder(nn.Module):
         self.norm: nn.LayerNorm | None = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
         self.head: nn.Linear | None = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias)
         self.is_first = True
-        self.stage_layers: Sequence[int] | None = None  # of a pipeline's stages; None: dealt evenly
-        self.row_shares = 1  # ranks that share the tokens of a row between matrices, up to the last norm
+        self.stage_layers: Sequence[int] | None = None  # layers per stage of a pipeline; None: even
+        self.row_shares = 1  # ranks that share the tokens of a row, from the embeddings to the last norm
         self.tie()
 
     def forward(self, inputs: Tensor, rows: PackedRows | None = None, scored: Tensor | None = None) -> Tensor:
-        """Return the scores of every token, or of the `scored` ones, counted through all rows.
+        """Return the scores of every token, or of `scored`: indices into the tokens of all rows.
 
-        `rows` are those that lie end to end in the only row of the inputs.
+        With `rows`, the inputs are one row, in which these rows lie end to end.
         """
         hidden = inputs
         if self.is_first:
-            assert self.embeddings is not None, "a first stage begins with words"
+            assert self.embeddings is not None, "the first stage has the embeddings"
             hidden = self.dropout(self.embeddings(inputs.long()))
         turned = self._rotation(hidden, rows)
         for layer in self.layers.children():
@@ -140,7 +141,7 @@ class Decoder(nn.Module):
         if self.norm is None or self.head is None:
             return hidden
         hidden = self.norm(hidden)
-        if scored is not None:  # counted in whole rows, which ranks that share them have from here on
+        if scored is not None:  # the indices count in whole rows, which every rank has from here on
             hidden = hidden.flatten(0, 1)[scored]
         scores: Tensor = self.head(hidden)
         return scores
@@ -152,14 +153,14 @@ class Decoder(nn.Module):
         return cosines[rows.places], sines[rows.places]
 
     def tie(self) -> None:
-        """Let the head use the embeddings' matrix again, after something has replaced one of them."""
+        """Let the head share the embeddings' matrix again, after either was replaced."""
         if self.shape.is_tied and self.head is not None and self.embeddings is not None:
             self.head.weight = self.embeddings.weight
 
     def initial_weights(self, name: str, size: torch.Size, seed: int) -> Tensor:
-        """Draw one parameter's whole weights, which depend on nothing but the seed and its name.
+        """Draw the whole weights of one parameter, which depend only on the seed and the name.
 
-        Any rank that holds a part of it draws the same, one tensor at a time, and keeps its part.
+        Each rank that holds a part draws the whole tensor, one at a time, and keeps its part.
         """
         if name.endswith("bias"):
             return torch.zeros(size)
@@ -183,7 +184,7 @@ class Decoder(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Apply attention and the feed-forward part, side by side or one after the other."""
+    """Apply attention and the feed-forward part, in parallel or one after the other."""
 
     def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
@@ -238,7 +239,7 @@ class DecoderAttention(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return queries, keys and values: batch × length × heads × 3 × a head's width."""
-        # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
+        # The number of heads follows from the matrix: a rank of a tensor-parallel layer has only some heads.
         together: Tensor = self.query_key_value(hidden).unflatten(-1, (-1, 3, self.width))
         return together
 
@@ -267,13 +268,13 @@ def build_decoder(shape: DecoderShape, *, seed: int, device: torch.device | str 
     return decoder
 
 
-# What a step computes, to say how much of the device it uses (MFU).
+# Model FLOPs utilization (MFU).
 
 
 def training_flops_per_token(shape: DecoderShape, length: int) -> float:
-    """Return 3 × forward: 8H² + 4HI + 4SH for each layer, and 2HV for the head.
+    """Return 3 × the FLOPs of forward, which are 8H² + 4HI + 4SH for each layer, and 2HV for the head.
 
-    Attention counts as if it saw the whole row, as in published figures; recomputed layers count once.
+    Attention counts as if each token saw the whole row, as in published figures; recomputing counts nothing.
     """
     layer = 8 * shape.hidden**2 + 4 * shape.hidden * shape.intermediate + 4 * length * shape.hidden
     return 3.0 * (shape.layers * layer + 2 * shape.hidden * shape.vocabulary)

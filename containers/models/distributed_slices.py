@@ -1,8 +1,7 @@
-"""Weights that torch.distributed.checkpoint saved, read by slices: a rank reads the chunks that it needs a
-part of, here or in S3.
+"""Read slices of weights that torch.distributed.checkpoint saved, from local files or S3.
 
-The library keeps in `.metadata`, a pickle, where chunks of tensors lie in its .distcp files. That pickle is
-read without its classes: whatever it names is an inert record, and nothing in it can run.
+A rank reads only the chunks that overlap its part. `.metadata`, a pickle, says where the chunks of tensors
+lie in the .distcp files. It is read without its classes: objects become inert records, so nothing can run.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 METADATA, SUFFIX = ".metadata", ".distcp"
-# Before a model's names: as PyTorch's tutorials save it, alone or with what else trains; and by itself.
+# Prefixes of a model's names: PyTorch's tutorials save it as model or as app.model; "" is a bare model.
 PREFIXES = ("model.", "app.model.", "")
 _DAMAGED = (
     *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError),
@@ -36,7 +35,7 @@ _DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Locate a box of a tensor: a whole file of torch.save's within a file."""
+    """Locate a box of a tensor: the output of one torch.save, inside a file."""
 
     box: Box
     file: str
@@ -52,7 +51,7 @@ class DistributedSlices(TensorSlices):
 
     @classmethod
     def decode(cls, place: str, source: Source, metadata: bytes) -> DistributedSlices:
-        """Read which tensors there are, and nothing of the tensors themselves."""
+        """Read the list of tensors, without their contents."""
         sizes = {file.name: file.size_bytes for file in source.files}
         try:
             found = dict(_tensors(_Records(io.BytesIO(metadata)).load()))
@@ -68,7 +67,7 @@ class DistributedSlices(TensorSlices):
         return cls(place, source, places, {name: chunks for name, (_, chunks) in found.items()})
 
     def fingerprint(self) -> str:
-        """Return a digest of all names, shapes and some bytes of each chunk: it costs no whole read."""
+        """Return a digest of all names, boxes and some bytes of each chunk, without reading the whole."""
         running = hashlib.sha256()
         for name, chunks in sorted(self.chunks.items()):
             running.update(f"{name} {self.tensors[name].entry.dtype}".encode())
@@ -79,8 +78,7 @@ class DistributedSlices(TensorSlices):
         return running.hexdigest()
 
     def read_rows(self, name: str, begin: int, target: Tensor, column: int = 0) -> None:
-        """Fill `target` with as many rows of a tensor from `begin` on, and of each row what begins at
-        `column`."""
+        """Fill `target` with rows of a tensor from row `begin` on, each from `column` on."""
         asked = Box((begin, column, *target.shape[2:])[: target.ndim], tuple(target.shape))
 
         def read(chunk: Chunk) -> None:
@@ -103,7 +101,7 @@ class DistributedSlices(TensorSlices):
 
 
 def _saved_tensor(content: io.BytesIO, dtype: torch.dtype) -> Tensor:
-    """Return the tensor that torch.save wrote. Its bytes are checked, as the library's own load does not."""
+    """Return the tensor that torch.save wrote; unlike torch.load, check its bytes (zip's CRC)."""
     with zipfile.ZipFile(content) as archive:
         folder = archive.namelist()[0].partition("/")[0]
         record = _Records(io.BytesIO(archive.read(f"{folder}/data.pkl"))).load()
@@ -119,7 +117,7 @@ def _saved_tensor(content: io.BytesIO, dtype: torch.dtype) -> Tensor:
 
 
 class InertRecord:
-    """Stand for an object of whatever class a pickle names."""
+    """Replace an object of any class that a pickle names."""
 
     named: ClassVar[str]
     given: tuple[Any, ...]
@@ -143,7 +141,7 @@ class _Records(pickle.Unpickler):
 
 
 def _tensors(metadata: Any) -> Iterator[tuple[str, tuple[TensorEntry, tuple[Chunk, ...]]]]:
-    """Yield the tensors that the library's Metadata describes, by the model's own names."""
+    """Yield the tensors that the library's Metadata describes, with the model's own names."""
     described: Mapping[str, InertRecord] = metadata.state["state_dict_metadata"]
     tensors = {name: one for name, one in described.items() if one.named.endswith(".TensorStorageMetadata")}
     if not tensors:
@@ -174,7 +172,7 @@ def _chunk(tensor: InertRecord, at: InertRecord, where: InertRecord) -> Chunk:
 
 
 def _sides(record: InertRecord) -> tuple[int, ...]:
-    """Return what was a torch.Size."""
+    """Return a pickled torch.Size as a tuple."""
     (sides,) = record.given
     if not all(type(side) is int and side >= 0 for side in sides):
         raise ValueError(f"{sides} are no sizes")

@@ -1,6 +1,6 @@
-"""The encoder of BERT and DistilBERT with the framework's fused attention, and the heads that stand on it.
+"""The encoder of BERT and DistilBERT with the framework's fused attention, and its heads.
 
-A model can be built on the meta device: what it is initialised with is drawn only where memory is behind it.
+A model can be built on the meta device, without memory: no weights are drawn there.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 class Encoder(nn.Module):
     """Turn words into hidden states; a model is an encoder with its heads beside it."""
 
-    # How tensor parallelism cuts the matrices, as in Decoder. This one has all queries first, then all keys,
-    # then all values: each third is cut by itself.
+    # How tensor parallelism cuts the matrices: the values are keys of CUTS in engines/native/assembly.py.
+    # query_key_value holds all queries, then all keys, then all values, so each third is cut by itself.
     tensor_plan: ClassVar[Mapping[str, str]] = {
         "layers.*.query_key_value": "columns of 3",
         "layers.*.attention_output": "rows",
@@ -44,20 +44,19 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
 
     def encode(self, words: Tensor, segments: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the hidden states of each row. `mask` is None if nothing is padded: the fused kernels are
-        faster without one."""
+        """Return the hidden states of each row. `mask` is None if no row is padded, which is faster."""
         return self.through_layers(self.embeddings(words, segments), mask)
 
     def through_layers(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         visible = None if mask is None else mask.bool()[:, None, None, :]
-        for layer in self.layers.children():
+        for layer in self.layers.children():  # a stage's layers are a ModuleDict, whose iterator yields names
             hidden = layer(hidden, visible)
         return hidden
 
     def encode_packed(self, words: Tensor, segments: Tensor, rows: PackedRows) -> Tensor:
         """Return the hidden state of each token of rows that lie end to end."""
         hidden: Tensor = self.embeddings(words, segments, rows.places)
-        for layer in self.layers:
+        for layer in self.layers.children():
             hidden = layer(hidden, rows)
         return hidden
 
@@ -73,17 +72,19 @@ class Embeddings(nn.Module):
         self.has_sparse_gradient = has_sparse_gradient
 
     def forward(self, words: Tensor, segments: Tensor, places: Tensor | None = None) -> Tensor:
-        """Embed rows of words; `places` says where words stand in rows that are packed."""
-        known = self.places.weight[: words.shape[1]] if places is None else self.places(places)
-        hidden = self._look_up(words) + known
+        """Embed rows of words; for packed rows, `places` holds the position of each word in its row."""
+        positions = self.places.weight[: words.shape[1]] if places is None else self.places(places)
+        hidden = self._look_up(words) + positions
         if self.segments is not None:
             hidden = hidden + self.segments(segments.long())
         dropped: Tensor = self.dropout(self.norm(hidden))
         return dropped
 
     def _look_up(self, words: Tensor) -> Tensor:
-        """Look up words, on CPU with sparse gradients where the matrix is the head's too: a dense one is a
-        second matrix of all words, zeroed and added."""
+        """Look up words, with sparse gradients on CPU if the head shares the matrix.
+
+        A dense gradient would be another matrix of all words, to zero and to add.
+        """
         weight = self.words.weight
         is_sparse = self.has_sparse_gradient and weight.device.type == "cpu"
         return F.embedding(words.long(), weight, PADDING, sparse=is_sparse)
@@ -107,21 +108,22 @@ class EncoderLayer(nn.Module):
         # DistilBERT has no dropout between attention and its sum.
         self.attention_sum_dropout = nn.Identity() if shape.family == "distilbert" else self.dropout
 
-    def forward(self, hidden: Tensor, visible: Tensor | PackedRows | None) -> Tensor:
-        hidden = self.attention_norm(hidden + self.attention_sum_dropout(self._attention(hidden, visible)))
+    def forward(self, hidden: Tensor, mask_or_rows: Tensor | PackedRows | None) -> Tensor:
+        attended = self._attention(hidden, mask_or_rows)
+        hidden = self.attention_norm(hidden + self.attention_sum_dropout(attended))
         wide = self.activation(self.up(hidden))
         normed: Tensor = self.output_norm(hidden + self.dropout(self.down(wide)))
         return normed
 
-    def _attention(self, hidden: Tensor, visible: Tensor | PackedRows | None) -> Tensor:
-        if isinstance(visible, PackedRows):
-            return self._packed_attention(hidden, visible)
+    def _attention(self, hidden: Tensor, mask_or_rows: Tensor | PackedRows | None) -> Tensor:
+        if isinstance(mask_or_rows, PackedRows):
+            return self._packed_attention(hidden, mask_or_rows)
         batch, length, width = hidden.shape
-        # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
+        # The number of heads follows from the matrix: a rank of a tensor-parallel layer has only some heads.
         together = self.query_key_value(hidden).view(batch, length, 3, -1, width // self.heads)
         query, key, value = together.permute(2, 0, 3, 1, 4)
         dropout = self.attention_dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask_or_rows, dropout_p=dropout)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, -1))
         return output
 
@@ -134,7 +136,7 @@ class EncoderLayer(nn.Module):
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's weights as BERT does; give it to `apply`."""
+    """Draw a module's weights as BERT does; for nn.Module.apply."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=INITIAL_SPREAD)
         nn.init.zeros_(module.bias)
@@ -147,9 +149,8 @@ def initialise(module: nn.Module) -> None:
         reset()
 
 
-# What stands on an encoder: BERT's two heads of pre-training, and a classifier.
-# The vocabulary head sees the masked positions only: they are a sixth of the tokens, and that head is the
-# largest matrix of a small model.
+# Models with heads: BERT with its two heads of pre-training, and a classifier.
+# The vocabulary head, the largest matrix of a small model, sees only the masked positions, a sixth of all.
 NO_LABEL = 0  # the reference's padding of masked_lm_ids: [PAD] is never predicted
 
 
@@ -187,7 +188,7 @@ class BertForPreTraining(Encoder):
 
     def losses(self, hidden: Tensor, positions: Tensor, labels: Tensor, follows: Tensor) -> Losses:
         masked = hidden.gather(1, positions.long()[..., None].expand(-1, -1, hidden.shape[-1]))
-        # Rows that pad the vocabulary are no words: they take no part in the loss.
+        # Rows that pad the vocabulary are not words, so the loss leaves them out.
         scores = self.words(masked, self.embeddings.words.weight)[..., : self.shape.vocabulary]
         pooled = torch.tanh(self.pooler(hidden[:, 0]))
         return Losses(
@@ -198,7 +199,7 @@ class BertForPreTraining(Encoder):
         )
 
     def cut(self, stages: int) -> list[PreTrainingStage]:
-        """Return the stages of a pipeline; the last one has the word embeddings too, which its head uses."""
+        """Return the stages of a pipeline; the last one also has the word embeddings, for its head."""
         heads = ["pooler", "next_sentence", "words"]
         found = cut_layers(self, PreTrainingStage, stages, first=["embeddings"], last=["embeddings", *heads])
         if stages > 1:
@@ -207,7 +208,7 @@ class BertForPreTraining(Encoder):
 
 
 class PreTrainingStage(BertForPreTraining):
-    """Go from words or hidden states to hidden states, or to the losses."""
+    """Turn words or hidden states into hidden states; the last stage returns the losses."""
 
     def forward(  # type: ignore[override]  # it is called by whoever cut it
         self, hidden: Tensor | None, inputs: Mapping[str, Tensor]
@@ -238,8 +239,10 @@ class WordHead(nn.Module):
 
 
 class Classifier(Encoder):
-    """Score the rows of a task. Gradients of words are dense: AdamW moves every word, and ranks add them
-    up."""
+    """Score the rows of a task.
+
+    Word gradients are dense: AdamW updates every word, and ranks add up the gradients.
+    """
 
     def __init__(self, shape: EncoderShape, outputs: int) -> None:
         super().__init__(shape, has_sparse_gradient=False)
@@ -249,7 +252,7 @@ class Classifier(Encoder):
         self.apply(initialise)
 
     def forward(self, words: Tensor, segments: Tensor, lengths: Tensor) -> Tensor:
-        """Return the scores of rows that lie end to end, so that nothing is computed of padding."""
+        """Return the scores of rows that lie end to end, without padding."""
         rows = PackedRows.of(lengths, words.device)
         pooled = self.pooler(self.encode_packed(words, segments, rows)[rows.begins])
         pooled = F.relu(pooled) if self.shape.family == "distilbert" else torch.tanh(pooled)
@@ -258,8 +261,7 @@ class Classifier(Encoder):
 
 
 def classification_loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean loss over rows: squared error for a regression, else cross entropy, as in
-    transformers."""
+    """Return the mean loss over rows as in transformers: squared error for scores, else cross entropy."""
     if scores.shape[1] == 1:
         return F.mse_loss(scores[:, 0], labels)
     return F.cross_entropy(scores, labels.long())

@@ -1,6 +1,6 @@
-"""A model as a folder of Hugging Face's, written a tensor at a time.
+"""Write a model as a folder in Hugging Face's format, tensor by tensor; read a folder's WordPiece vocabulary.
 
-Which tensor lies at which byte of which file follows from the model's sizes alone, so nobody holds them all.
+The place of each tensor in the files follows from the model's sizes alone, so the model is never held whole.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor
 from slipway.containers.runtime.errors import Refusal
 
 FOLDER = "model"
-MOST_SHARD_BYTES = 5_000_000_000  # transformers' own limit before its version 5
+MOST_SHARD_BYTES = 5_000_000_000  # the limit of transformers before version 5
 _LENGTH_BYTES = 8
-_ITEM_BYTES = 4  # fp32, as training keeps them
+_ITEM_BYTES = 4  # fp32, the type of the weights in training
 
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """Say which tensors one file holds, and where."""
+    """Say which tensors one file holds, and at which bytes."""
 
     name: str
     header: bytes
@@ -49,7 +49,7 @@ class ShardPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlan:
-    """Say how a model's parameters are published: under which names, in which files."""
+    """Decide the names and files in which a model's parameters are published."""
 
     shape: Shape
     sizes: Mapping[str, Sizes]  # of our parameters
@@ -74,9 +74,9 @@ class ModelPlan:
 def write_model(
     beside: Path, plan: ModelPlan, read: Callable[[str], Tensor], files: Mapping[str, bytes]
 ) -> Path:
-    """Write the folder `model` from what `read` returns of each parameter, with `files` beside the weights.
+    """Write the folder `model` in `beside`: `read` returns each parameter, and `files` are added.
 
-    It gets its name once it is whole, and replaces one that was there.
+    The folder gets its name once it is complete, and replaces an older one.
     """
     unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
     shards = plan.shards()
@@ -171,8 +171,8 @@ def _bytes_of(sizes: Sizes) -> int:
     return total
 
 
-# The WordPiece vocabulary of a model folder: its entries, and whether capitals count.
-MOST_UNUSED_ENTRIES = 128  # rows of an embedding that no entry has: some models round their vocabulary up
+# The WordPiece vocabulary of a model folder: its entries, and whether it is cased.
+MOST_UNUSED_ENTRIES = 128  # rows of an embedding without an entry: some models round their vocabulary up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class ModelVocabulary:
     is_cased: bool
 
     def files(self) -> dict[str, bytes]:
-        """Return what a folder needs for transformers to make the same tokenizer."""
+        """Return the files from which transformers makes the same tokenizer."""
         settings: Mapping[str, object] = {
             "do_lower_case": not self.is_cased,
             "tokenizer_class": "BertTokenizer",
@@ -191,7 +191,7 @@ class ModelVocabulary:
 
 
 def read_model_vocabulary(folder: ModelFolder) -> ModelVocabulary:
-    """Read vocab.txt and what tokenizer_config.json says of capitals."""
+    """Read vocab.txt, and from tokenizer_config.json whether it is cased."""
     names = {file.name for file in folder.source.files}
     if VOCABULARY not in names:
         raise Refusal(
@@ -202,7 +202,7 @@ def read_model_vocabulary(folder: ModelFolder) -> ModelVocabulary:
     entries, known = len(vocabulary.entries), folder.shape.vocabulary
     if not 0 <= known - entries < MOST_UNUSED_ENTRIES:
         raise Refusal(
-            f"{name} has {entries} entries, and the model knows {known}",
+            f"{name} has {entries} entries, but the model knows {known}",
             hint="give the vocabulary that belongs to the model",
         )
     return ModelVocabulary(vocabulary=vocabulary, is_cased=_is_cased(folder, names, vocabulary))
@@ -214,7 +214,7 @@ def has_capitals(vocabulary: Vocabulary) -> bool:
 
 
 def _is_cased(folder: ModelFolder, names: set[str], vocabulary: Vocabulary) -> bool:
-    """Return what the folder says; else judge by capitals."""
+    """Return what tokenizer_config.json says; without it, whether the vocabulary has capitals."""
     if TOKENIZER in names:
         told = read_object(f"{folder.place}/{TOKENIZER}", read_whole(folder.source, TOKENIZER))
         if isinstance(said := told.get("do_lower_case"), bool):

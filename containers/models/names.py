@@ -1,9 +1,8 @@
-"""Hugging Face's names of our weights, and which of their rows make which of ours.
+"""Map our parameters to Hugging Face's names of published weights, and our rows to theirs.
 
-A family is one row of FAMILIES.
-
-Our queries, keys and values are one matrix. BERT's and GPT-J's are three: BERT's lie one below the other in
-ours, GPT-J's are cut into heads that take turns. GPT-NeoX publishes one matrix with heads that take turns.
+Another family is one row of FAMILIES. We keep queries, keys and values in one matrix. BERT and GPT-J publish
+three: in ours, BERT's lie one below the other, and GPT-J's alternate head by head. GPT-NeoX publishes one
+matrix that alternates head by head.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ Sizes = tuple[int, ...]
 class FamilyNames:
     """Map our modules to the names in one family's published checkpoints."""
 
-    base: str  # stands before each name but those in `beside`; checkpoints of the bare model go without
+    base: str  # prefix of each name except those in `beside`; checkpoints of the bare model lack it
     beside: tuple[str, ...]
     outside: Mapping[str, str]  # our modules to theirs
     layers: str
     in_layer: Mapping[str, str]
-    fused: str  # our queries, keys and values
-    together: tuple[str, ...]  # what it is cut into
-    takes_turns: bool = False  # head by head
+    fused: str  # our matrix of queries, keys and values
+    together: tuple[str, ...]  # the published matrices that it holds
+    takes_turns: bool = False  # they alternate head by head
     of_words: frozenset[str] = frozenset({"embeddings.weight", "head.weight", "head.bias"})
     old_names: Mapping[str, str] = field(default_factory=dict)
 
@@ -128,16 +127,16 @@ FAMILIES: Mapping[str, FamilyNames] = {
 
 @dataclass(frozen=True, slots=True)
 class RowRun:
-    """Locate rows of one published tensor that are neighbours in ours too."""
+    """Locate neighbouring rows of a published tensor that are neighbours in our parameter, too."""
 
-    name: str  # without the base's
-    begin: int  # its first row there
-    at: int  # the same row of ours
+    name: str  # without the base
+    begin: int  # the first row in the published tensor
+    at: int  # the first row in our parameter
     rows: int
 
 
 def published_names(family_name: str, parameter: str) -> tuple[str, ...]:
-    """Return what the family calls our parameter, without the base's name; several make ours together."""
+    """Return the published names of our parameter, without the base; several if ours holds several."""
     family = FAMILIES[family_name]
     module, _, leaf = parameter.rpartition(".")
     if not module.startswith("layers."):
@@ -148,7 +147,7 @@ def published_names(family_name: str, parameter: str) -> tuple[str, ...]:
 
 
 def row_runs(shape: Shape, parameter: str, sizes: Sizes, begin: int, end: int) -> Iterator[RowRun]:
-    """Yield where rows `begin` to `end` of our parameter lie; padding of the vocabulary lies nowhere."""
+    """Yield where rows `begin` to `end` of our parameter are published; padding of the vocabulary is not."""
     names = published_names(shape.family, parameter)
     rows = _rows(shape, parameter, sizes)
     if isinstance(shape, DecoderShape) and is_rearranged(shape, parameter):
@@ -167,12 +166,12 @@ def row_runs(shape: Shape, parameter: str, sizes: Sizes, begin: int, end: int) -
 
 
 def published_sizes(shape: Shape, parameter: str, sizes: Sizes) -> Sizes:
-    """Return the sizes of each published tensor that makes our parameter, whose own are `sizes`."""
+    """Return the sizes of each published tensor of our parameter, which has the sizes `sizes`."""
     return (_rows(shape, parameter, sizes) // len(published_names(shape.family, parameter)), *sizes[1:])
 
 
 def plain_name(family: str, name: str) -> str:
-    """Strip the base's name, and translate those of old versions."""
+    """Strip the base, and translate names of old versions."""
     known = FAMILIES[family]
     plain = name.removeprefix(f"{known.base}.")
     for old, new in known.old_names.items():
@@ -181,7 +180,7 @@ def plain_name(family: str, name: str) -> str:
 
 
 def full_name(family: str, plain: str) -> str:
-    """Return the name that a model with its heads has in a file."""
+    """Return the name of a tensor in the file of a model with its heads."""
     known = FAMILIES[family]
     return plain if plain.startswith(known.beside) else f"{known.base}.{plain}"
 

@@ -1,6 +1,6 @@
-"""A model folder as a hub has it: its shape, its weights by our names, and the files of its tokenizer.
+"""Read a model folder in Hugging Face's format: its shape, its weights by our names, its tokenizer's files.
 
-Here or in S3. Nothing is fetched from a hub, and nothing in a folder is run: neither pickles nor code.
+The folder is local or in S3. Nothing is fetched from a hub, and nothing in a folder is run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_bytes
 
 CONFIG, VOCABULARY, TOKENIZER = "config.json", "vocab.txt", "tokenizer_config.json"
-# Of a tokenizer and of generation: none of them is ours to change.
+# Files of the tokenizer and for generation, which are copied unchanged.
 CARRIED = (
     VOCABULARY,
     TOKENIZER,
@@ -44,7 +44,7 @@ CARRIED = (
     "generation_config.json",
 )
 _MOST_CONFIG_BYTES = 1 << 20
-_MOST_READ = 1.5  # times what is wanted, to have it in one read
+_MOST_READ = 1.5  # read at most this many times the wanted bytes, to save reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ModelFolder:
     source: Source
     config: Config
     shape: Shape
-    # What torch.distributed.checkpoint says of its tensors, where it saved the weights.
+    # The content of .metadata, if torch.distributed.checkpoint saved the weights.
     distributed: bytes | None = None
 
     def weights(self) -> PublishedWeights:
@@ -64,7 +64,7 @@ class ModelFolder:
         return PublishedWeights(self.place, self.shape, slices)
 
     def carried(self) -> dict[str, bytes]:
-        """Return the files of the tokenizer that are there."""
+        """Return the files to copy that the folder has."""
         names = {file.name for file in self.source.files}
         return {name: read_whole(self.source, name) for name in CARRIED if name in names}
 
@@ -84,20 +84,22 @@ def open_model(place: str, *, bucket_owner: str | None = None) -> ModelFolder:
     config = read_object(f"{told}/{CONFIG}", read_whole(source, CONFIG))
     shape = shape_of_config(f"{told}/{CONFIG}", config)
     distributed = None
-    if any(name.endswith(SUFFIX) for name in names):  # a source has no names that begin with a dot
+    if any(
+        name.endswith(SUFFIX) for name in names
+    ):  # sources leave out .metadata, like all names with a dot first
         distributed = read_whole(open_source(place, (METADATA,), bucket_owner), METADATA)
     return ModelFolder(place=told, source=source, config=config, shape=shape, distributed=distributed)
 
 
 def read_shape(path: Path) -> tuple[Shape, str]:
-    """Read the shape of a config.json, or of the one in a folder; return it and the file's path."""
+    """Read the shape from a config.json, given as a file or its folder; return it and the file's path."""
     path = path / CONFIG if path.is_dir() else path
     config = read_object(str(path), read_bytes(path, _MOST_CONFIG_BYTES))
     return shape_of_config(str(path), config), str(path)
 
 
 def read_object(name: str, content: bytes) -> Config:
-    """Decode a JSON object; `name` is where it was read, for messages."""
+    """Decode a JSON object; `name` is its path or address, for messages."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -118,13 +120,13 @@ class PublishedWeights:
         return self._slices.fingerprint()
 
     def read(self, parameter: str, box: Box, sizes: tuple[int, ...]) -> Tensor:
-        """Return a box of our parameter, whose whole sizes are `sizes`, in fp32."""
+        """Return a box of our parameter in fp32; `sizes` are those of the whole parameter."""
         target = torch.zeros(box.shape)
         self.read_into(target, parameter, box, sizes)
         return target
 
     def read_into(self, target: Tensor, parameter: str, box: Box, sizes: tuple[int, ...]) -> None:
-        """Fill `target` with a box of our parameter. Rows that pad the vocabulary are left alone."""
+        """Fill `target` with a box of our parameter; leave rows that pad the vocabulary unchanged."""
         begin, column = box.offsets[0], sum(box.offsets[1:])
         runs: dict[str, list[RowRun]] = {}
         for run in row_runs(self.shape, parameter, sizes, begin, begin + box.shape[0]):
@@ -153,14 +155,14 @@ class PublishedWeights:
                 return f"has no tensor {name}"
             entry = self._slices.tensors[self._theirs[name]].entry
             if entry.shape != wanted:
-                return f"has {name} of shape {entry.shape}, and config.json says {wanted}"
+                return f"has {name} of shape {entry.shape}, but config.json says {wanted}"
             if not entry.dtype.startswith(("F", "BF")):
                 return f"has {name} as {entry.dtype}"
         return None
 
 
 def _close(runs: list[RowRun]) -> list[list[RowRun]]:
-    """Group runs that one read brings without much else: heads that take turns are many short ones."""
+    """Group the runs of a tensor for one read, if that reads little else: alternating heads are many runs."""
     first, last = min(run.begin for run in runs), max(run.begin + run.rows for run in runs)
     is_close = last - first <= _MOST_READ * sum(run.rows for run in runs)
     return [runs] if is_close else [[run] for run in runs]
@@ -169,8 +171,10 @@ def _close(runs: list[RowRun]) -> list[list[RowRun]]:
 def load_weights(
     model: nn.Module, weights: PublishedWeights, may_be_fresh: tuple[str, ...] = ()
 ) -> list[str]:
-    """Read the weights into a model that lies in memory; return its modules that keep what they had, which
-    only those in `may_be_fresh` may."""
+    """Read the weights into a model in memory; return its modules that stay as drawn.
+
+    These are modules of `may_be_fresh` that the weights lack; refuse weights that lack any other.
+    """
     sizes: Mapping[str, tuple[int, ...]] = {
         name: tuple(parameter.shape) for name, parameter in model.named_parameters()
     }
@@ -185,16 +189,13 @@ def load_weights(
     return sorted(fresh)
 
 
-# A decoder that begins with published weights: each rank reads its own boxes of them, and nothing else.
-
-
 class PublishedDecoder(Decoder):
-    """Begin with published weights instead of drawn ones."""
+    """Begin with published weights instead of drawn ones; each rank reads only its own boxes."""
 
     published: PublishedWeights
 
     def published_part(self, name: str, size: torch.Size, box: Box) -> Tensor:
-        """Read a box of one parameter, and nothing else."""
+        """Read a box of one parameter."""
         return self.published.read(name, box, tuple(size))
 
 

@@ -1,6 +1,6 @@
-"""What an encoder's numbers are: BERT's published sizes, and the names that config.json has for the rest.
+"""The shape of an encoder and BERT's published sizes; cutting a model into stages; attention of packed rows.
 
-Another published size is one row of BERT_SIZES. No framework here: what only counts needs none.
+Another published size is one row of BERT_SIZES.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-# Names of config.json to ours. What TinyBERT and others call gelu_new is the formula of gelu_pytorch_tanh.
+# Names of activations in config.json, and ours. gelu_new and gelu_pytorch_tanh are the same formula.
 ENCODER_ACTIVATIONS: Mapping[str, str] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -27,17 +27,17 @@ VOCABULARY = 30522  # bert-base-uncased; a vocabulary of another size gives its 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderShape:
-    """Describe a BERT or DistilBERT; what is not said is as Devlin et al. 2018 have it."""
+    """Describe a BERT or DistilBERT; the defaults are those of Devlin et al. 2018."""
 
-    family: str = "bert"  # a key of names.PARAMETER_NAMES
+    family: str = "bert"  # a key of names.FAMILIES
     layers: int
     hidden: int
     heads: int
     intermediate: int
     vocabulary: int = VOCABULARY
-    vocabulary_rows: int | None = None  # of the embeddings, for kernels that like multiples; None: one each
+    vocabulary_rows: int | None = None  # rows of the embeddings, padded for fast kernels; None: no padding
     positions: int = 512
-    segments: int = 2  # 0: the model does not tell the sentences of a pair apart
+    segments: int = 2  # 0: the model does not distinguish the sentences of a pair
     activation: str = "gelu"  # a key of encoder.ACTIVATIONS
     norm_epsilon: float = 1e-12
     dropout: float = 0.1
@@ -50,7 +50,7 @@ class EncoderShape:
 
 
 def bert(layers: int, hidden: int, heads: int) -> EncoderShape:
-    """Return a shape whose layers are four times as wide inside, as all of BERT's published sizes are."""
+    """Return a shape with 4 × hidden as its intermediate size, as in all of BERT's published sizes."""
     return EncoderShape(layers=layers, hidden=hidden, heads=heads, intermediate=4 * hidden)
 
 
@@ -62,7 +62,7 @@ BERT_SIZES: Mapping[str, EncoderShape] = {
 }
 
 
-# Cut a model into the stages of a pipeline: its own modules, under the names that they have in it.
+# Cut a model into the stages of a pipeline, which share its modules under the same names.
 Stage = TypeVar("Stage", bound=nn.Module)
 
 
@@ -74,12 +74,11 @@ def cut_layers(
     first: Collection[str],
     last: Collection[str],
 ) -> list[Stage]:
-    """Return stages that share the modules of a model: as many layers each as `stages` says, or, of so many
-    stages, dealt evenly and the first ones more.
+    """Return stages that share the modules of a model.
 
-    Of the modules beside the layers, `first` stay in the first stage and `last` in the last; both may name
-    one. A stage has None in place of what it lacks. `kind` is the model's class, or one that only computes
-    otherwise.
+    `stages` lists the layers of each stage, or is the number of stages, with even shares. Of other modules,
+    the first stage has those in `first`, and the last one those in `last`; both may name one. A stage has
+    None for a module that it lacks. `kind` is the model's class, or one with another forward.
     """
     named = list(model.layers.named_children())
     counts = even_counts(len(named), stages) if isinstance(stages, int) else stages
@@ -88,7 +87,7 @@ def cut_layers(
     for number, count in enumerate(counts):
         end = begin + count
         stage: Stage = object.__new__(kind)
-        # Modules are the model's own; what they are listed in is not, nor are the hooks on the whole.
+        # The stage shares the modules, but not the dicts that list them, nor the model's hooks.
         stage.__dict__.update({key: copy.copy(value) for key, value in model.__dict__.items()})
         stage.layers = nn.ModuleDict(dict(named[begin:end]))
         kept = {*(first if number == 0 else ()), *(last if number == len(counts) - 1 else ())}
@@ -100,27 +99,27 @@ def cut_layers(
 
 
 def even_counts(layers: int, stages: int) -> tuple[int, ...]:
-    """Return the layers of each stage where all have as many, the first ones one more."""
+    """Return the number of layers of each stage: even shares; the first stages have the remainder."""
     short, longer = divmod(layers, stages)
     return tuple(short + (number < longer) for number in range(stages))
 
 
-# Rows laid end to end without padding: what works on tokens sees them all at once, attention row by row.
-# Neighbours of one length attend together. On a processor that beat padding to the longest row, and one mask
-# over all rows, whose zeros are computed too. A GPU waits for whoever starts its kernels: there all rows
-# attend at once, each padded to the longest, for attention alone.
+# Packed rows lie end to end without padding. Layers that work on tokens see all tokens at once, and attention
+# works row by row, neighbours of one length together. On a processor that was faster than to pad all rows to
+# the longest, or to use one mask over all rows. On a GPU the launch of many small kernels costs more: there
+# attention, and nothing else, pads all rows to the longest and takes them at once.
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRows:
     begins: Tensor  # the first token of each row
-    places: Tensor  # of each token in its row
-    runs: tuple[tuple[int, int], ...]  # of neighbours: how many, and their length
-    cells: Tensor | None = None  # of each token, where all rows attend at once, one below the other
+    places: Tensor  # the position of each token in its row
+    runs: tuple[tuple[int, int], ...]  # neighbouring rows of one length: their number, and the length
+    cells: Tensor | None = None  # the index of each token in the padded rows, if all rows attend at once
 
     @classmethod
     def of(cls, lengths: Tensor, device: torch.device | None = None) -> PackedRows:
-        """Describe rows whose tokens are on this device; it is counted on the processor, which must know."""
+        """Describe rows whose tokens are on this device; lengths on the CPU avoid a wait for the device."""
         counts = lengths.cpu()
         begins = counts.cumsum(0) - counts
         places = torch.arange(int(counts.sum())) - begins.repeat_interleave(counts)
@@ -130,40 +129,46 @@ class PackedRows:
         return packed.at_once() if place.type == "cuda" and len(runs) > 1 else packed
 
     def at_once(self) -> PackedRows:
-        """Return the same rows, all of which attend at once."""
+        """Return the same rows, with attention for all at once."""
         row = (self.places == 0).cumsum(0) - 1
         return replace(self, cells=row * self._longest + self.places)
 
     def attend(self, together: Tensor, dropout: float) -> Tensor:
-        """Mix values among the tokens of each row; `together` is tokens × 3 × heads × a head's width."""
+        """Apply attention within each row; `together` is tokens × 3 × heads × width of a head."""
         if self.cells is not None:
             known = self._padded(together.new_ones(len(together), dtype=torch.bool), self.cells)
             query, key, value = self._padded(together, self.cells).permute(2, 0, 3, 1, 4)
             visible = known[:, None, None, :]
-            own = F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
-            return _tokens_of(own, self.cells)
+            mixed_rows = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=visible, dropout_p=dropout
+            )
+            return _tokens_of(mixed_rows, self.cells)
         mixed = []
         for part, (rows, length) in zip(
             together.split([rows * length for rows, length in self.runs]), self.runs, strict=True
         ):
             query, key, value = part.view(rows, length, *together.shape[1:]).permute(2, 0, 3, 1, 4)
-            own = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-            mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
+            mixed_rows = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+            mixed.append(mixed_rows.transpose(1, 2).reshape(rows * length, -1))
         return torch.cat(mixed)
 
     def attend_backwards(self, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
-        """Mix values among each token's own row up to itself; each is tokens × heads × a head's width."""
-        if self.cells is not None:  # no token sees the padding, which is behind it
+        """Apply causal attention within each row; each tensor is tokens × heads × width of a head."""
+        if self.cells is not None:  # no token sees the padding, which comes after it
             together = self._padded(torch.stack((query, key, value), dim=1), self.cells)
             queries, keys, values = together.permute(2, 0, 3, 1, 4)
-            own = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True)
-            return _tokens_of(own, self.cells)
+            mixed_rows = F.scaled_dot_product_attention(
+                queries, keys, values, dropout_p=dropout, is_causal=True
+            )
+            return _tokens_of(mixed_rows, self.cells)
         mixed, sizes = [], [rows * length for rows, length in self.runs]
         parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), self.runs, strict=True)
         for *part, (rows, length) in parts:
             queries, keys, values = (each.unflatten(0, (rows, length)).transpose(1, 2) for each in part)
-            own = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True)
-            mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
+            mixed_rows = F.scaled_dot_product_attention(
+                queries, keys, values, dropout_p=dropout, is_causal=True
+            )
+            mixed.append(mixed_rows.transpose(1, 2).reshape(rows * length, -1))
         return torch.cat(mixed)
 
     @property
@@ -171,12 +176,12 @@ class PackedRows:
         return max(length for _, length in self.runs)
 
     def _padded(self, tokens: Tensor, cells: Tensor) -> Tensor:
-        """Return tokens × … as rows × the longest × …, with zeros behind each row."""
+        """Reshape tokens × … to rows × longest × …, with zeros after the end of each row."""
         rows, longest = len(self.begins), self._longest
         empty = tokens.new_zeros(rows * longest, *tokens.shape[1:])
         return empty.index_copy(0, cells, tokens).unflatten(0, (rows, longest))
 
 
-def _tokens_of(own: Tensor, cells: Tensor) -> Tensor:
-    """Return rows × heads × the longest × width as tokens × all heads."""
-    return own.transpose(1, 2).flatten(0, 1).index_select(0, cells).flatten(1)
+def _tokens_of(padded: Tensor, cells: Tensor) -> Tensor:
+    """Reshape rows × heads × longest × width to tokens × (heads × width)."""
+    return padded.transpose(1, 2).flatten(0, 1).index_select(0, cells).flatten(1)

@@ -1,6 +1,6 @@
-"""Safetensors files read by slices, here or in S3: a rank takes the rows that it needs and no more.
+"""Read slices of safetensors files, local or in S3: a rank reads only the rows that it needs.
 
-One file, or many behind model.safetensors.index.json. Nothing in them can run.
+A folder has one file, or several that model.safetensors.index.json lists. Nothing in them can run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-BLOCK_BYTES = 16 << 20  # in memory beside what is read into
+BLOCK_BYTES = 16 << 20  # memory for one block, beside the target
 SAMPLE_BYTES = 4096
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
-    """Locate a whole tensor: in which file, and as what."""
+    """Locate a tensor: its file, and its entry there."""
 
     file: str
     entry: TensorEntry
@@ -44,7 +44,7 @@ class TensorSlices:
 
     @classmethod
     def open(cls, place: str, source: Source) -> TensorSlices:
-        """Read which tensors there are, and nothing of the tensors themselves."""
+        """Read the list of tensors, without their contents."""
         sizes = {file.name: file.size_bytes for file in source.files}
         wanted = _files_of_tensors(place, source, sizes)
         found: dict[str, TensorPlace] = {}
@@ -61,7 +61,7 @@ class TensorSlices:
         return cls(place, source, found)
 
     def fingerprint(self) -> str:
-        """Return a digest of all names, shapes and the first bytes of each tensor: it costs no whole read."""
+        """Return a digest of all names, shapes and the first bytes of each tensor, without reading all."""
         running = hashlib.sha256()
         for name, place in sorted(self.tensors.items()):
             entry = place.entry
@@ -71,8 +71,10 @@ class TensorSlices:
         return running.hexdigest()
 
     def read_rows(self, name: str, begin: int, target: Tensor, column: int = 0) -> None:
-        """Fill `target` with as many rows of a tensor from `begin` on, and of each row what begins at
-        `column`. Rows are read whole, some megabytes at a time."""
+        """Fill `target` with rows of a tensor from row `begin` on, each from `column` on.
+
+        Rows are read whole, some megabytes at a time.
+        """
         entry = self.tensors[name].entry
         blocks = _blocks(entry, begin, target.shape[0])
 
@@ -103,7 +105,7 @@ def _blocks(entry: TensorEntry, begin: int, rows: int) -> Iterator[tuple[int, in
 
 
 def _files_of_tensors(place: str, source: Source, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return the file of each tensor as the index says it; nothing where one file holds all."""
+    """Return the file of each tensor by the index; {} if one file holds all."""
     if WEIGHTS in sizes:
         return {}
     if INDEX not in sizes:
@@ -126,8 +128,8 @@ def _refuse_no_weights(place: str, sizes: Mapping[str, int]) -> NoReturn:
     pickles = sorted(name for name in sizes if name.endswith(_PICKLES))
     if pickles:
         raise Refusal(
-            f"{place} has {pickles[0]}, a pickle: to read one runs what is in it",
-            hint=f"convert it where you trust it, by save_pretrained of transformers, to {WEIGHTS}",
+            f"{place} has {pickles[0]}, a pickle: to read it would run code in it",
+            hint=f"if you trust it, convert it to {WEIGHTS} with save_pretrained of transformers",
         )
     _refuse(place, f"has no {WEIGHTS}")
 

@@ -1,4 +1,4 @@
-"""What ranks tell each other about a checkpoint. The framework's wire is in checkpoint/tensor_file.py."""
+"""The interface for small messages between ranks. checkpoint/tensor_file.py implements it with torch."""
 
 from __future__ import annotations
 

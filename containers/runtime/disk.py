@@ -1,6 +1,6 @@
-"""Files that survive a crash: written whole, synced, and only then given a name that anyone looks for.
+"""Write files that survive a crash: they are written whole and synced before they get their final names.
 
-Everything goes through `os`, one call after the other, so that the tests can end the process before each.
+Everything goes through `os`, one call after the other, so that tests can end the process before each call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Digest:
 
 
 def unwatched() -> None:
-    """Do nothing: nobody asks whether the file grows."""
+    """Do nothing, for callers that do not watch progress."""
 
 
 def write_new(
@@ -113,7 +113,7 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 
 
 def read_at(file: FileIO, start: int, room: memoryview) -> memoryview:
-    """Fill memory from an open file; return what was filled, less only where the file ends."""
+    """Fill memory from an open file; return the number of bytes, which is less only at the file's end."""
     done = 0  # a shared file system may answer in parts
     while done < len(room) and (read := os.preadv(file.fileno(), [room[done:]], start + done)):
         done += read
@@ -130,7 +130,7 @@ def sync_folder(path: Path) -> None:
 
 
 def open_existing(path: Path) -> FileIO:
-    """Open a regular file and follow no link: a name in our folder is that file and no other."""
+    """Open a regular file without following a link."""
     return named_files.open_regular(path, follow_links=False)
 
 

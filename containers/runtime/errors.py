@@ -1,4 +1,4 @@
-"""What the runtime says when it will not go on: one line, what to do about it, and the exit code that fits.
+"""The errors that end a rank or launcher: one line, what to do about it, and the exit code.
 
 85 asks the platform for another attempt (Batch's evaluateOnExit, Slurm's RequeueExit); all else is final.
 """
@@ -10,7 +10,7 @@ MISTAKE_EXIT_CODE = 2
 
 
 class Refusal(Exception):
-    """The user made a mistake, or only a person can judge: the same again would end the same."""
+    """The user made a mistake, or only a person can decide: another attempt would fail alike."""
 
     exit_code = MISTAKE_EXIT_CODE
 

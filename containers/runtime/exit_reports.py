@@ -1,4 +1,4 @@
-"""How a job ended and why: what one node tells the others, and what becomes the exit code."""
+"""Report how a job ended and why: nodes send each other these reports, and choose the exit code by them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
 
 _OUT_OF_MEMORY = "out of memory: the kernel ended it; use a smaller micro-batch, or a larger instance type"
 _MOST_TAIL_LINES = 30
-# C++ says so where a thread still lives while Python takes itself apart.
+# C++ prints this if a thread still runs while the interpreter shuts down.
 _LIVE_THREAD = "terminate called without an active exception"
 _LEAVE_PYTHON_WHOLE = (
     "a thread of a library outlived Python; if it ended after the training, flush what you wrote and end by "
     "os._exit(0), as the train.py of `slipway init` does"
 )
-# As os.fork says it; what AWS advises then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
+# The message of os.fork, and AWS's advice then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
 _NO_MEMORY_TO_FORK = "[Errno 12] Cannot allocate memory"
 _HUGE_PAGES = (
     "no memory was left for a process that it started; on nodes with EFA set FI_EFA_USE_HUGE_PAGE=0, "

@@ -1,4 +1,4 @@
-"""What the launcher asks of the kernel beyond Python's `os`. On other systems these do nothing."""
+"""The calls of the Linux kernel that the launcher needs beyond Python's `os`; elsewhere they do nothing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-# What the runtime reads of the machine itself: files, address, name. Tests give it another root.
+# Facts of the machine: files, address, name. Tests give it another root.
 # Reserved for documentation (RFC 5737). Connecting a datagram socket only asks the routing table.
 _ELSEWHERE = ("192.0.2.1", 9)
 

@@ -1,4 +1,4 @@
-"""Reads a file that somebody named: a regular file, of a bounded size, opened without waiting.
+"""Read a file that a user named: a regular file, of a bounded size, opened without waiting.
 
 Everything that reads a path from an option, a setting, a variable or a folder goes through here.
 A FIFO would wait for its writer, and a device may never end.

@@ -1,4 +1,4 @@
-"""Text from the environment becomes values here, or one line that says which variable holds what instead."""
+"""Parse environment variables; an error names the variable, its text and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The batches of a user's own dataloader: shared by rows among readers, and cut into micro-batches.
 
-A batch is a pair of inputs and targets, a mapping, or one tensor; what it holds is tensors whose first side
-is rows. Each epoch seeds torch before the dataloader shuffles, so that all ranks read the same order, and a
-training goes on at its data position on any number of ranks.
+A batch is a pair of inputs and targets, a mapping, or one tensor; the first dimension of its tensors is rows.
+Each epoch seeds torch before the dataloader shuffles, so that all ranks read the same order, and a training
+resumes at its position in the data on any number of ranks.
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ from slipway.containers.training.start import Beginning
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
 INPUTS, TARGETS, WHOLE = "inputs", "targets", "batch"
-_MOST_SEEDS = 1 << 20  # micro-batches of one step, so that no two steps share a seed
+_MOST_SEEDS = 1 << 20  # more than the micro-batches of a step, so that no two steps share a seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShares:
-    """Say how a batch becomes micro-batches."""
+    """Decide how a batch is cut into micro-batches."""
 
     layout: Layout
     reader: int
-    stages: int  # of the pipeline: so many micro-batches at least, all of one size
+    stages: int  # of the pipeline, which needs at least as many micro-batches, all of one size
     micro_batch: int | None
 
     def pieces(self, rows: int) -> int:
         """Return the number of micro-batches of each reader."""
-        own = math.ceil(rows / self.layout.readers)
+        reader_rows = math.ceil(rows / self.layout.readers)
         if self.stages == 1:
-            return 1 if self.micro_batch is None else max(1, math.ceil(own / self.micro_batch))
-        wanted = self.stages if self.micro_batch is None else max(self.stages, own // self.micro_batch)
+            return 1 if self.micro_batch is None else max(1, math.ceil(reader_rows / self.micro_batch))
+        wanted = (
+            self.stages if self.micro_batch is None else max(self.stages, reader_rows // self.micro_batch)
+        )
         for count in range(wanted, rows + 1):
             if rows % (count * self.layout.readers) == 0 and count % self.layout.pipeline == 0:
                 return count
@@ -52,7 +54,7 @@ class RowShares:
         )
 
     def shares(self, rows: int) -> list[tuple[slice, float]]:
-        """Return the rows of this reader's micro-batches, and what each counts: 1 on average over readers."""
+        """Return the rows of this reader's micro-batches, and their weights: 1 on average over readers."""
         count = self.pieces(rows)
         ends = [
             rows * number // (count * self.layout.readers)
@@ -84,7 +86,7 @@ class LoadedBatches:
             yield self._step_batch(step, flat(batch))
 
     def _batches(self, first: int) -> Iterator[object]:
-        """Yield the batches from the first on: what was trained before is read and passed over."""
+        """Yield the batches from number `first` on; skip earlier ones, by epochs if these have a length."""
         loader = self.load()
         epoch, position = 0, 0
         if isinstance(loader, Sequence) or hasattr(loader, "__len__"):
@@ -119,12 +121,12 @@ class LoadedBatches:
 
 
 def len_of(loader: object) -> int:
-    """Return how many batches an epoch has; refuse a loader that does not say."""
+    """Return how many batches an epoch has; refuse a loader without a length."""
     try:
-        count = len(loader)  # type: ignore[arg-type]  # that is the question
+        count = len(loader)  # type: ignore[arg-type]  # TypeError is caught
     except TypeError:
         raise Refusal(
-            "load_dataloader returns something without a length, so nobody knows how long an epoch is",
+            "load_dataloader returns something without a length, so the length of an epoch is unknown",
             hint="set batch_count in place of epochs",
         ) from None
     if not count:
@@ -142,7 +144,7 @@ def flat(batch: object) -> dict[str, Tensor]:
 
 
 def part_of(tensors: Inputs, name: str) -> object:
-    """Return the inputs, targets or whole batch again as the dataloader gave it."""
+    """Rebuild the inputs, targets or whole batch in the form that the dataloader gave."""
     if name in tensors:
         return tensors[name]
     inside = {key.partition(".")[2]: value for key, value in tensors.items() if key.startswith(f"{name}.")}
@@ -153,7 +155,8 @@ def rows_of(tensors: Mapping[str, Tensor]) -> int:
     sizes = {int(tensor.shape[0]) for tensor in tensors.values() if tensor.ndim}
     if len(sizes) != 1 or not all(tensor.ndim for tensor in tensors.values()):
         raise Refusal(
-            f"the tensors of a batch have {sorted(sizes)} rows", hint="let the first side of all be the rows"
+            f"the tensors of a batch have {sorted(sizes)} rows",
+            hint="let the first dimension of every tensor be the rows",
         )
     return sizes.pop()
 
@@ -174,12 +177,9 @@ def _tokens(tensors: Mapping[str, Tensor]) -> int:
     return first.numel() if first.ndim == 2 and not first.is_floating_point() else rows_of(tensors)
 
 
-# What a user's own task loses: its model on the inputs, and its loss on what comes out.
-
-
 @dataclass(frozen=True, slots=True)
 class UserTask:
-    """Train a model on a pair (`loss(model(inputs), targets)`), or on a batch that is both."""
+    """Compute a user's loss: `loss(model(inputs), targets)` for a pair, else `loss(model(batch), batch)`."""
 
     loss: Callable[..., object]
     metrics: ClassVar[tuple[str, ...]] = ("loss",)
@@ -199,7 +199,7 @@ class UserTask:
         loss = self.loss(outputs, part_of(inputs, WHOLE) if targets is None else targets)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise Refusal(
-                f"the loss returns {type(loss).__name__}, and one number is wanted",
+                f"the loss returns {type(loss).__name__}, but must return one number",
                 hint="return the mean over the rows, as a tensor",
             )
         return torch.atleast_1d(loss.squeeze())

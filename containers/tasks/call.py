@@ -1,7 +1,7 @@
-"""One rank of a user's function: python -m slipway.containers.tasks.call MODULE:NAME s3://…/DIGEST.safetensors
+"""Run one rank of a user's function: python -m slipway.containers.tasks.call MODULE:NAME s3://…/DIGEST.safetensors
 
-It stands in the user's folder, which `slipway.run` sent, and leaves what the function returns in the bucket
-that its arguments came from.
+It runs in the user's folder, which `slipway.run` sent, and writes the result of the function to the bucket
+that holds its arguments.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from slipway.containers.tasks.values import SUFFIX, decode_value, encode_value, 
 MODULE = "slipway.containers.tasks.call"
 _RANK = "slipway.containers.runtime.launch.rank"
 _GUARD = '`if __name__ == "__main__":`'
+_MAY_WRITE = "allow s3:PutObject there to the job's role"
 
 
 class CannotCall(Refusal):
@@ -33,7 +34,7 @@ class CannotCall(Refusal):
 
 
 def call_words(function: str, arguments: str) -> tuple[str, ...]:
-    """Return the command that starts a rank and ends it well."""
+    """Return the command that runs a rank through launch.rank, which also shuts it down."""
     return ("python", "-m", _RANK, MODULE, function, arguments)
 
 
@@ -49,24 +50,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         function = find_function(options.function)
         returned = function(*positional, **named)
         content = encode_value(returned, f"what {options.function} returned")
-        _leave(content, options.arguments, contract)
+        _write_result(content, options.arguments, contract)
     except Refusal as refusal:
         return _fail(str(refusal), refusal.exit_code)
     except DataError as error:
         return _fail(str(error), MISTAKE_EXIT_CODE)
-    except Exception as error:  # noqa: BLE001 - the user's code may raise any
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return _fail(f"{type(error).__name__}: {error}", 1)
     return 0
 
 
 def read_arguments(url: str, account: str | None) -> tuple[list[object], dict[str, object]]:
-    """Return what the function is called with; the URL ends in the digest of it."""
+    """Return the positional and named arguments; refuse content that the digest in the URL does not match."""
     source = open_source(url, bucket_owner=account)
     (file,) = source.files
     content = read_whole(source, file.name)
     if sha256(content).hexdigest() != url.rpartition("/")[2].removesuffix(SUFFIX):
-        raise CannotCall(f"{url} is not what its name says", hint="call the function again, with again=True")
+        raise CannotCall(
+            f"{url} does not match the digest in its name", hint="call the function again, with again=True"
+        )
     match decode_value(content, url):
         case [list(positional), dict(named)]:
             return positional, named
@@ -82,7 +85,7 @@ def find_function(named: str) -> Callable[..., object]:
         if error.name is None or error.name.partition(".")[0] != "slipway":
             raise
         raise CannotCall(
-            f"{module} imports {error.name}, and nodes have slipway.containers alone",
+            f"{module} imports {error.name}, and nodes have only slipway.containers",
             hint=f"import it, and call slipway.run, below {_GUARD}",
         ) from None
     for part in name.split("."):
@@ -93,7 +96,7 @@ def find_function(named: str) -> Callable[..., object]:
     return found
 
 
-def _leave(content: bytes, url: str, contract: LaunchContract) -> None:
+def _write_result(content: bytes, url: str, contract: LaunchContract) -> None:
     import obstore
     from obstore.exceptions import BaseError
 
@@ -104,7 +107,7 @@ def _leave(content: bytes, url: str, contract: LaunchContract) -> None:
     try:
         obstore.put(store(Bucket(bucket, endpoint_of(os.environ), None)), key, content)
     except (BaseError, OSError) as error:
-        raise explained(error, f"s3://{bucket}/{key}") from None
+        raise explained(error, f"s3://{bucket}/{key}", _MAY_WRITE) from None
 
 
 def _fail(line: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""What a rank of a user's own task is told, `--set key=value`: its file, and how it is spread."""
+"""The settings of a rank of a user's own task, `--set key=value`: the task, and its spread over ranks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from slipway.containers.tasks.description import TaskDescription, parse_descript
 from slipway.containers.training.config import SpreadConfig, engine_mistakes
 from slipway.containers.training.settings import Choice, Count, InvalidSettings, Whole, made, read_settings
 
-# Names of torch's classes in small letters: what an engine calls it, and torch's own weight decay.
+# torch's class in lower case: our name of the optimizer, and torch's default weight decay.
 OPTIMIZERS: Mapping[str, tuple[str, float]] = {
     "adamw": ("adamw", 0.01),
     "adam": ("adamw", 0.0),
     "sgd": ("sgd", 0.0),
 }
-# Where nobody asked for clipping: larger than any norm.
+# Larger than any norm, so that nothing is clipped.
 _NO_CLIPPING = 1e30
 
 
 @dataclass(frozen=True, slots=True)
 class TaskText:
-    """Read the path of a file on this machine, or a description as JSON, which clusters are sent."""
+    """Read the path of a local file, or a description as JSON, which is sent to clusters."""
 
     wanted: str = "the path of a file, or a task as JSON"
 
@@ -34,7 +34,7 @@ class TaskText:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTaskConfig(SpreadConfig):
     task: Annotated[TaskDescription, TaskText()]
-    steps: Annotated[int | None, Whole(1, 10**9)] = None  # only so many, for a trial
+    steps: Annotated[int | None, Whole(1, 10**9)] = None  # set for a trial of few steps
     device: Annotated[str, Choice(("auto", "cuda", "cpu", "hpu", "neuron"))] = "auto"
     checkpoint_every: Count = 1000
     keep: Annotated[int, Whole(2, 1000)] = 2

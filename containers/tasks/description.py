@@ -1,6 +1,7 @@
-"""A training of the user's own, as a file that every rank reads. Standard library only: a laptop writes it.
+"""Describe a user's own training in a file that every rank reads, and its functions by their names.
 
-A further thing to say of a task is one field here; those that change what is learnt are in `identity`.
+Another fact of a task is one field of TaskDescription; `identity` leaves out fields that may change when a
+training resumes. Standard library only: a laptop writes the file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_text
 
-FACTS_NAME = "facts.json"  # beside the logs, for whoever tries a task
+FACTS_NAME = "facts.json"  # written beside the logs, for estimates from a trial
 _MOST_BYTES = 1 << 20
 _CODE = ("load_model", "load_dataloader", "loss")
 
@@ -32,17 +33,17 @@ class TaskDescription:
     load_model: CodeReference
     load_dataloader: CodeReference
     loss: CodeReference
-    rate: float  # of learning
+    rate: float  # the learning rate
     optimizer: str
-    epochs: int | None  # or else so many batches
+    epochs: int | None  # either epochs or batches is None
     batches: int | None
-    arguments: Mapping[str, Json] = field(default_factory=dict)  # given to load_model
-    micro_batch: int | None = None  # rows that are computed together; None: as many as a rank has
+    arguments: Mapping[str, Json] = field(default_factory=dict)  # for load_model
+    micro_batch: int | None = None  # rows that are computed together; None: all rows of a rank
     seed: int = 0
     precision: str = "fp32"
 
     def identity(self) -> dict[str, Json]:
-        """Return what a resumed training must share with the saved one."""
+        """Return the fields that a resumed training must share with the saved one."""
         found = self.as_json()
         return {name: value for name, value in found.items() if name not in ("epochs", "batches")}
 
@@ -69,15 +70,15 @@ def parse_description(text: str) -> TaskDescription:
         raise Refusal("the description of a task is damaged", hint="submit the job again") from None
 
 
-# A function or class of the user's own, as words by which another process finds it: there is no pickle. What
-# stands in an importable module travels as its module and name; what stands in the script that was started
-# travels as that script's file, which is run up to its first call of `search` or `orchestrate`.
+# Functions and classes of the user are sent by name, without pickle. One of an importable module is sent as
+# module and name; one of the script that was started is sent as the script's file and the name, and the other
+# process runs that script up to its first call of `search` or `orchestrate`.
 _MAIN = "__main__"
 _loading = False
 
 
 class ScriptStops(BaseException):
-    """Ends a script that another process runs for its definitions alone."""
+    """Ends a script that another process runs only for its definitions."""
 
 
 def is_loading() -> bool:
@@ -85,7 +86,7 @@ def is_loading() -> bool:
 
 
 def stop_if_loading() -> None:
-    """Raise ScriptStops where this process only wants what a script defines."""
+    """Raise ScriptStops if this process runs a script only for its definitions."""
     if _loading:
         raise ScriptStops
 
@@ -104,7 +105,7 @@ def _definitions_only() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeReference:
-    """Say where a function or class is defined, and what a partial of it is called with."""
+    """Name a function or class by the place of its definition, with the arguments of a partial."""
 
     module: str
     name: str  # within the module, with dots
@@ -114,7 +115,7 @@ class CodeReference:
 
     @classmethod
     def of(cls, given: object, what: str) -> CodeReference:
-        """Describe what the user gave; refuse what no other process could find."""
+        """Refer to what the user gave; refuse it if no other process could find it."""
         if isinstance(given, partial):
             return _of_partial(given, what)
         module, name = getattr(given, "__module__", None), getattr(given, "__qualname__", None)
@@ -152,7 +153,7 @@ class CodeReference:
 
     @property
     def source(self) -> Path | None:
-        """Return the file that defines it; None for what is built in."""
+        """Return the file with the definition; None for a built-in."""
         if self.file is not None:
             return Path(self.file)
         found = getattr(importlib.import_module(self.module), "__file__", None)
@@ -208,7 +209,7 @@ def _script() -> str | None:
 
 
 def _run_script(file: str) -> ModuleType:
-    """Run a script under a name of its own, once, until it would search or orchestrate."""
+    """Run a script once, as a module of its own name, until it would search or orchestrate."""
     name = f"slipway_script_{hashlib.sha256(file.encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)

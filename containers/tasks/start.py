@@ -1,4 +1,4 @@
-"""What a user's own task brings to the session that all trainings share: model, data, loss, schedule."""
+"""The parts that a user's own task gives to the shared session: model, data, loss, schedule."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
 
 
 def build_model(task: TaskDescription) -> nn.Module:
-    """Return the model that the user's function makes, with the same weights on every rank."""
+    """Call the user's load_model; the seed gives the same weights on every rank."""
     torch.manual_seed(task.seed)
     load = task.load_model.resolve()
     model = load(dict(task.arguments)) if task.arguments else load()
     if not isinstance(model, nn.Module):
         raise Refusal(
-            f"load_model returns {type(model).__name__}, and a torch.nn.Module is wanted",
+            f"load_model returns {type(model).__name__}, but must return a torch.nn.Module",
             hint=f"let {task.load_model.name} return the model",
         )
     return model
@@ -75,10 +75,10 @@ def steps_of(task: TaskDescription, loader: object) -> int:
 
 
 def _first_rows(task: TaskDescription, loader: object) -> int:
-    """Return the rows of the first batch, which the layout must be able to share."""
+    """Return the number of rows of the first batch."""
     try:
         torch.manual_seed(task.seed)
-        return rows_of(flat(next(iter(loader))))  # type: ignore[call-overload]  # a TypeError says so
+        return rows_of(flat(next(iter(loader))))  # type: ignore[call-overload]  # TypeError is caught
     except TypeError:
         raise Refusal(
             f"load_dataloader returns {shown(type(loader).__name__)}, which cannot be iterated",
@@ -89,7 +89,7 @@ def _first_rows(task: TaskDescription, loader: object) -> int:
 
 
 def _write_facts(place: Workplace, model: nn.Module, rows: int, batches: int | None) -> None:
-    """Leave what an estimate is made from, beside the steps of a trial."""
+    """Write the facts for an estimate beside the steps of a trial."""
     contract = place.contract
     if contract.rank or contract.logs is None:
         return
@@ -109,15 +109,14 @@ def _write_facts(place: Workplace, model: nn.Module, rows: int, batches: int | N
     (folder / FACTS_NAME).write_text(json.dumps(facts), encoding="utf-8")
 
 
-# A user's own model as the engines want it: with layers, and for some techniques with more.
-# The native engine shards `layers` one by one; a pipeline asks for `cut`, tensor parallelism for
-# `tensor_plan`, and both for `shape`. A model without layers lends its longest list of modules; nothing of it
-# is renamed.
+# The attributes of a model that engines need. The native engine shards `layers` one by one; a pipeline needs
+# `cut`, tensor parallelism needs `tensor_plan`, and both need `shape`. Without `layers`, the longest list of
+# modules serves; its parameters keep their names.
 _NEEDED_TO_CUT = {"tensor": ("tensor_plan", "shape"), "pipeline": ("cut", "shape")}
 
 
 def with_layers(model: nn.Module, layout: Layout, *, engine: str) -> nn.Module:
-    """Return the model, ready for this engine and layout; refuse one that cannot be cut so."""
+    """Return the model with what this engine and layout need; refuse one that cannot be cut so."""
     for degree, names in _NEEDED_TO_CUT.items():
         missing = [name for name in names if not hasattr(model, name)]
         if getattr(layout, degree) > 1 and missing:
@@ -134,7 +133,7 @@ def with_layers(model: nn.Module, layout: Layout, *, engine: str) -> nn.Module:
             hint="use GroupNorm or LayerNorm, or register a technique of your own",
         )
     if engine == "native" and not isinstance(getattr(model, "layers", None), nn.Module):
-        # Not registered: a second name of the same modules would be a second name of their parameters.
+        # Not registered as a module: that would give the same parameters second names.
         model.__dict__["layers"] = _numbered(_longest_list(model))
     return model
 

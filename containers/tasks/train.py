@@ -1,6 +1,6 @@
-"""One rank of a user's own task: python -m slipway.containers.tasks.train --set task=FILE
+"""Run one rank of a user's own task: python -m slipway.containers.tasks.train --set task=FILE
 
-Rank, world and places come from the launch contract. With `steps`, so many are tried and nothing is kept.
+Rank, world size and folders come from the launch contract. With `steps`, it trains so many and saves nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One rank of a trial on a cluster: python -m slipway.containers.tasks.trial --set task=JSON --set steps=4
+"""Run one rank of a trial on a cluster: python -m slipway.containers.tasks.trial --set task=… --set steps=4
 
-It trains a few batches, keeps nothing, and its first rank prints what they took as one line of its log.
+It trains a few batches and saves nothing; rank 0 prints the seconds of each batch as one line of its log.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _LINE = re.compile(rf"(?:\[0\] )?{_MARK}(\{{.*\}})")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one rank; an error of the user's code ends with one line for whoever reads the log."""
+    """Run one rank; an error of the user's code ends with one line in the log."""
     try:
         return run_rank(MODULE, decode_arguments, _try, arguments, __doc__)
-    except Exception as error:  # noqa: BLE001 - the user's code may raise any
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return 1
@@ -46,7 +46,7 @@ def find_result(lines: Iterable[str]) -> dict[str, Json] | None:
 def _try(config: UserTaskConfig, contract: LaunchContract, stack: ExitStack) -> None:
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slipway-trial-"))
     if not contract.rank:
-        stack.callback(_tell, Path(folder))  # when all that writes there is closed, also where it fails
+        stack.callback(_tell, Path(folder))  # after all files there are closed, even if the training fails
     contract = replace(contract, checkpoints=None, logs=folder)
     layout = config.layout(contract)
     from slipway.containers.tasks.start import prepare

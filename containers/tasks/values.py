@@ -1,7 +1,7 @@
-"""Arguments and results of a user's function, as bytes that nothing runs: JSON, and tensors beside it.
+"""Encode arguments and results of a user's function without pickle: as JSON, with tensors beside it.
 
-One safetensors file holds both. Its tensor `value` is the JSON, as UTF-8; the name of each other one is its
-place in that, such as ["weights", 0]. Standard library only, until there is a tensor.
+One safetensors file holds both. Its tensor `value` is the JSON, as UTF-8; each other tensor is named by its
+place in the JSON, such as ["weights", 0]. Standard library only, unless there is a tensor.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _Place = tuple[int | str, ...]
 
 
 class NoValue(Refusal):
-    """The value cannot travel."""
+    """The value cannot be sent."""
 
 
 def result_key(job: str, rank: int) -> str:
-    """Return where a bucket keeps what a rank of the job returned."""
+    """Return the key of a rank's result in the bucket."""
     return f"jobs/{job}/results/{rank:05d}{SUFFIX}"
 
 
 def refuse_value(value: object, what: str) -> None:
-    """Refuse a value that cannot travel."""
+    """Refuse a value that cannot be sent."""
     try:
         json.dumps(_plain(value, what, (), {}))
     except RecursionError:
-        raise NoValue(f"{what} is nested too deep, or holds itself", hint="give it flat") from None
+        raise NoValue(f"{what} is nested too deeply, or contains itself", hint="flatten it") from None
 
 
 def encode_value(value: object, what: str) -> bytes:
-    """Return the bytes of a value; `what` names it where it cannot travel. A tuple becomes a list."""
+    """Return a value as bytes; `what` names it in errors. A tuple becomes a list."""
     refuse_value(value, what)
     tensors: dict[str, TensorData] = {}
     text = json.dumps(_plain(value, what, (), tensors)).encode()
@@ -62,13 +62,13 @@ def encode_value(value: object, what: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise NoValue(
             f"{what} has {len(content)} bytes, and at most {MOST_BYTES} travel",
-            hint="keep it in a file: in the cluster's bucket, or where SLIPWAY_CHECKPOINTS says",
+            hint="write it to a file in the cluster's bucket, or in the folder SLIPWAY_CHECKPOINTS",
         )
     return content
 
 
 def decode_value(content: bytes, where: str) -> object:
-    """Return the value; refuse bytes that are none. `where` says whose they are."""
+    """Return the value; refuse bytes that `encode_value` did not write. `where` names them in errors."""
     held = memoryview(content)
     entries = decode_entries(Path(where), len(held), lambda start, length: held[start : start + length])
     try:
@@ -86,7 +86,7 @@ def decode_value(content: bytes, where: str) -> object:
 
 
 def _plain(value: object, what: str, place: _Place, tensors: dict[str, TensorData]) -> object:
-    """Return the value as JSON has it, with None where a tensor stands."""
+    """Return the value with None in place of each tensor, and add the tensors to `tensors`."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""Processes without the wait for torch: this one has imported it, and forks one for each that is asked for.
+"""Start processes without waiting for the import of torch: this process has imported it, and forks.
 
-It reads a line of JSON for each process to start or to signal, and writes one when it is ready and when one
-ends. It computes nothing itself: threads do not survive a fork. Its end is theirs.
+It reads a line of JSON for each process to start or to signal. It writes a line when it is ready, and one
+when a process ends. It computes nothing itself, as threads do not survive a fork. Its forks end with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Forks:
-    """Start processes by number, and tell which of them have ended."""
+    """Start processes by number, and report those that have ended."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # by process id
@@ -40,8 +40,8 @@ class Forks:
     def obey(self, order: Mapping[str, object]) -> None:
         number = int(str(order["number"]))
         if "signal" in order:
-            for pid, own in self._numbers.items():
-                if own == number:
+            for pid, its_number in self._numbers.items():
+                if its_number == number:
                     os.kill(pid, int(str(order["signal"])))
             return
         pid = os.fork()
@@ -63,7 +63,7 @@ class Forks:
 
 
 def _become(order: Mapping[str, object]) -> NoReturn:
-    """Turn this fork into the process that was asked for, and end with its exit code."""
+    """Run the module that was ordered in this fork, and end with its exit code."""
     code = 1
     try:
         linux.die_with_parent()
@@ -72,13 +72,13 @@ def _become(order: Mapping[str, object]) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         _redirect(str(order["output"]))
         environment = order["environment"]
-        assert isinstance(environment, Mapping), "whoever asks gives one"
+        assert isinstance(environment, Mapping), "every order to start has one"
         os.environ.update(environment)
         import torch
 
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         code = importlib.import_module(str(order["module"])).main(order["arguments"])
-    except BaseException:  # noqa: BLE001 - a fork ends here, whatever it was
+    except BaseException:  # noqa: BLE001 - the fork ends here after any error
         traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):

@@ -1,8 +1,8 @@
-"""Checkpoints in S3, below s3://bucket/prefix: published by one conditional write of the manifest.
+"""Store checkpoints in S3, below s3://bucket/prefix: one conditional write of the manifest publishes a step.
 
-`step-N/ATTEMPT-TOKEN/rank-…` are the files of a step and `step-N/MANIFEST.json` names them: what no manifest
-names is not there, and is removed by the next holder of the lease. obstore signs, finds credentials and tries
-again what fails, as for reading data (containers/data/sources/source_s3.py).
+`step-N/ATTEMPT-TOKEN/rank-…` are the files of a step, and `step-N/MANIFEST.json` names them. A file that no
+manifest names does not count, and the next holder of the lease removes it. obstore signs, finds credentials
+and retries, as for reading data (containers/data/sources/source_s3.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, Pre
 from obstore.store import S3Store
 
 from slipway.containers.data.sources.locations import bucket_and_key
-from slipway.containers.data.sources.source_s3 import Bucket, endpoint_of, explained, store
+from slipway.containers.data.sources.source_s3 import MAY_READ, Bucket, endpoint_of, explained, store
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES, FolderInUse
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
@@ -36,11 +36,11 @@ from slipway.containers.runtime.named_files import UnusableFile
 
 _PUBLISHED = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)
 _OURS = re.compile(r"step-([0-9]{10})/([0-9]{1,9}-[0-9a-f]{12}/rank-[0-9]{5,7}\.safetensors)", re.ASCII)
-_PART_BYTES = 16 << 20  # of an upload: S3 takes 10,000 parts, so 160 GB a rank
+_PART_BYTES = 16 << 20  # an upload has at most 10,000 parts, so a rank can write 160 GB
 _PARTS_AT_ONCE = 4
-_RANGES_AT_ONCE = 16  # chunks that one request to the library reads, some side by side
+_RANGES_AT_ONCE = 16  # chunks per call of obstore, which reads some of them in parallel
 _MAY_WRITE = "allow s3:PutObject and s3:DeleteObject there to the job's role"
-_TRIES = 3  # of a conditional write whose answer was lost
+_TRIES = 3  # for a conditional write whose answer was lost
 
 
 def open_bucket(address: str) -> CheckpointBucket:
@@ -63,19 +63,19 @@ class CheckpointBucket:
         return BucketLease(self, LEASE_NAME)
 
     def sweep(self) -> None:
-        """Remove the files that no manifest names; leave those of a manifest that another Slipway wrote."""
+        """Remove the files that no manifest names; leave steps whose manifest has another format."""
         held: dict[int, list[str]] = {}
         for key in self.below(""):
             if match := _OURS.fullmatch(key):
                 held.setdefault(int(match[1]), []).append(match[2])
         for step, names in held.items():
             try:
-                kept = {file.name for file in read_manifest(self, step).ranks}
+                named = {file.name for file in read_manifest(self, step).ranks}
             except OtherFormat:
                 continue
             except DamagedCheckpoint:
-                kept = set(names) if step in self.steps() else set()
-            self._remove([f"{step_name(step)}/{name}" for name in names if name not in kept])
+                named = set(names) if step in self.steps() else set()
+            self._remove([f"{step_name(step)}/{name}" for name in names if name not in named])
 
     def steps(self) -> list[int]:
         found = [_PUBLISHED.fullmatch(key) for key in self.below("")]
@@ -128,14 +128,14 @@ class CheckpointBucket:
         if draft.step in self.steps():
             self.discard(draft.step, but=f"{draft.attempt}-{draft.token}/")
         if self.create(key, content) is None:
-            raise FileExistsError(f"{self}/{key} was published by another at the same moment")
+            raise FileExistsError(f"another run published {self}/{key} at the same moment")
 
     def abandon(self, draft: UnpublishedStep) -> None:
         folder = f"{step_name(draft.step)}/{draft.attempt}-{draft.token}/"
         self._remove([folder + name for name in self.below(folder)])
 
     def discard(self, step: int, but: str | None = None) -> None:
-        """Remove a step, its manifest first: without one it is not there."""
+        """Remove a step, its manifest first: a step without a manifest does not count."""
         folder = f"{step_name(step)}/"
         self._remove([folder + manifest.NAME])
         names = [name for name in self.below(folder) if but is None or not name.startswith(but)]
@@ -143,7 +143,7 @@ class CheckpointBucket:
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
-        """Yield a folder on this machine whose files are put beside the checkpoints."""
+        """Yield a local folder whose files are uploaded to the prefix afterwards."""
         with TemporaryDirectory(prefix="beside-checkpoints-") as local:
             yield Path(local)
             for path in sorted(Path(local).rglob("*")):
@@ -174,11 +174,11 @@ class CheckpointBucket:
             return found.bytes().to_bytes(), found.meta["e_tag"] or ""
 
     def create(self, key: str, content: bytes) -> str | None:
-        """Write an object that must not exist; return its ETag, or None if there is another."""
+        """Write an object that must not exist yet; return its ETag, or None if it exists."""
         return self._put_if(key, content, "create")
 
     def replace(self, key: str, content: bytes, etag: str) -> str | None:
-        """Write over the version with this ETag; return the new one, or None if it is another by now."""
+        """Replace the version with this ETag; return the new ETag, or None if the object has changed."""
         return self._put_if(key, content, etag)
 
     def _put_if(self, key: str, content: bytes, condition: str) -> str | None:
@@ -189,7 +189,7 @@ class CheckpointBucket:
                 put = obstore.put(self.store, self._prefix + key, content, mode=mode, use_multipart=False)  # type: ignore[arg-type]  # as PutMode says
                 return put["e_tag"]
             except (AlreadyExistsError, PreconditionError, NotFoundError):
-                return self._etag_if(key, content)  # of our own, when its answer was lost
+                return self._etag_if(key, content)  # an earlier try succeeded, and its answer was lost
             except (BaseError, OSError) as error:
                 failure = error
                 if etag := self._etag_if(key, content):
@@ -209,8 +209,8 @@ class CheckpointBucket:
                 self.store.delete([self._prefix + key for key in keys])
 
     @contextmanager
-    def failures(self, key: str, permission: str = "") -> Iterator[None]:
-        """Raise what the library says as OSError, in words that hold no secret."""
+    def failures(self, key: str, permission: str = MAY_READ) -> Iterator[None]:
+        """Turn obstore's errors into OSErrors whose message holds no secret."""
         try:
             yield
         except NotFoundError:
@@ -220,20 +220,18 @@ class CheckpointBucket:
 
     def _explained(self, error: BaseException | None, key: str, permission: str) -> Unreachable:
         assert isinstance(error, Exception), "something failed"
-        if permission and "403 Forbidden" in str(error) and "AccessDenied" in str(error):
-            return Unreachable(f"{self}/{key}: writing it is denied; {permission}")
-        return Unreachable(str(explained(error, f"{self}/{key}")))
+        return Unreachable(str(explained(error, f"{self}/{key}", permission)))
 
 
 class BucketLease:
-    """Keep a lease in an object that each change replaces only if it is still the version seen."""
+    """Keep a lease in an object; every write is conditional on the version that was read before."""
 
     _RELEASED = b"{}"
 
     def __init__(self, bucket: CheckpointBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
-        self._seen = (b"", "")  # content and ETag of whoever held it
-        self._own = (b"", "")
+        self._seen = (b"", "")  # content and ETag of the lease that was read last
+        self._own = (b"", "")  # content and ETag of the lease that this process wrote
         self._renewals = 0
 
     def read(self) -> bytes | None:
@@ -255,25 +253,25 @@ class BucketLease:
         return etag is not None
 
     def replace(self, content: bytes, token: str) -> None:
-        """Take over from whom `read` or `stamp` saw last; raise FolderInUse if another was faster."""
+        """Replace the lease that `read` or `stamp` saw last; raise FolderInUse if another run was faster."""
         seen = self._seen[1]
         put = self._bucket.replace(self._key, content, seen) if seen else None
         etag = put or self._bucket.create(self._key, content)
         if etag is None:
-            raise FolderInUse(f"{self._bucket} was taken by another at the same moment", hint="try again")
+            raise FolderInUse(f"another run took {self._bucket} at the same moment", hint="try again")
         self._own = (content, etag)
 
     def renew(self) -> None:
-        """Write the same words with other blanks behind them, which is another ETag."""
+        """Write the lease again with other trailing blanks: the new ETag shows that the holder is alive."""
         content, etag = self._own
         self._renewals = self._renewals % 500 + 1
         renewed = self._bucket.replace(self._key, content + b" " * self._renewals, etag)
         if renewed is None and (found := self._find()) and found[0].rstrip() == content:
-            renewed = found[1]  # an earlier renewal, whose answer was lost
+            renewed = found[1]  # an earlier renewal succeeded, and its answer was lost
         self._own = (content, renewed or etag)
 
     def remove(self) -> None:
-        """Write that nobody holds it: not every S3 deletes on a condition."""
+        """Write that nobody holds the lease: not every S3 has conditional deletes."""
         self._bucket.replace(self._key, self._RELEASED, self._own[1])
 
     def _find(self) -> tuple[bytes, str] | None:

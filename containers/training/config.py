@@ -1,6 +1,6 @@
-"""The settings that all trainings share, whatever the recipe. Standard library only: a laptop reads it too.
+"""The settings that the trainings of all recipes share. Standard library only: a laptop reads them, too.
 
-A new one is one field, annotated with its kind, and a default where all recipes have the same.
+A new setting is one field, annotated with its kind, with a default if it is the same for all recipes.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ FREE_TO_CHANGE = frozenset(
 )
 
 
-# What only the native engine does, and the value that asks for nothing.
+# The settings that only the native engine carries out, and their values that ask for nothing.
 _NATIVE_ONLY: Mapping[str, object] = {
     **dict.fromkeys(CUTTING, 1),
     "sharded_state": "all",
@@ -267,17 +267,16 @@ def _deepspeed_mistakes(values: Mapping[str, object]) -> Iterator[str]:
         yield "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=plain"
 
 
-# Which PyTorch an engine is proved on, asked where a job is submitted and where it starts. No torch here.
-# Proved is a release on which every layout had the losses, norms and checkpoints of one process: 2.13.0,
-# which images of processors and GPUs hold (docs/layouts.md). On 2.9.0 weights whose rows shards cannot share
-# out evenly are trained in part alone, and gloo aborts in every pipeline. An engine without a row takes what
-# its vendor ships.
+# The oldest PyTorch that an engine is proved on, checked when a job is submitted and when it starts. No torch
+# here. A release is proved if every layout had the losses, norms and checkpoints of one process: 2.13.0, in
+# images for CPUs and GPUs (docs/layouts.md). With 2.9.0, weights whose rows shards cannot share evenly are
+# trained only in part, and gloo aborts in every pipeline. Engines without a row take what their vendor ships.
 OLDEST: Mapping[str, str] = {"native": "2.13"}
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 class UnprovedTorch(Refusal):
-    """Nobody has shown that this layout trains as one process does on this PyTorch."""
+    """This layout is not proved to train on this PyTorch as one process does."""
 
 
 def refuse_unproved(config: TrainingConfig, torch: str, *, accelerator: str | None, holder: str) -> None:

@@ -1,6 +1,7 @@
-"""One device for this process: Gaudi, Trainium, CUDA or the processor. A new kind is one entry of KINDS.
+"""Choose this process's device (Gaudi, Trainium, CUDA or the CPU) and its backend, and join the ranks.
 
-Nothing else here or in the loop asks which kind it is. The Habana modules are imported in this file only.
+A new kind is one entry of KINDS: neither the rest of this file nor the loop asks for the kind. The Habana
+modules are imported in this file only.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Device:
                 layer.forward = torch.compile(layer.forward)
 
     def submit(self) -> None:
-        """Run what was collected: Gaudi's lazy mode holds operations back until it is told to."""
+        """Run the collected operations: Gaudi's lazy mode delays them until it is told to run."""
         if self.kind == "hpu":
             importlib.import_module("habana_frameworks.torch.core").mark_step()
 
@@ -138,7 +139,7 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
 
 
 def with_layers(device: Device, wanted: str) -> Device:
-    """Return the device with its layers compiled or not; `auto` is as suits it."""
+    """Return the device with its layers compiled or not; `auto` compiles if that is faster on it."""
     return replace(device, compiles=KINDS[device.kind].compiles() if wanted == "auto" else wanted == "yes")
 
 
@@ -184,7 +185,7 @@ def _keep(group: distributed.ProcessGroup) -> distributed.ProcessGroup:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return True if the error means a lost rank, which some backends say in a plain RuntimeError."""
+    """Return True if the error means a lost rank; some backends raise a plain RuntimeError for it."""
     marks = (mark for kind in KINDS.values() for mark in kind.lost_peer)
     is_plain = isinstance(error, RuntimeError) and any(mark in str(error) for mark in marks)
     return is_plain or isinstance(error, distributed.DistError)
@@ -265,7 +266,7 @@ KINDS: Mapping[str, DeviceKind] = {
 }
 
 
-# Who carries gradients between processors: oneCCL where it is installed, else gloo; MPI if asked. `auto`
+# The backends that carry gradients between CPUs: oneCCL if installed, else gloo; MPI if asked for. `auto`
 # never takes MPI: torch's own needs every rank to be a process that mpirun started itself, and ranks are
 # started by our launcher, which mpirun started.
 CCL_MODULES = ("oneccl_bindings_for_pytorch", "torch_ccl")  # today's name, and the article's

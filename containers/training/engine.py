@@ -1,4 +1,4 @@
-"""What the loop asks of whoever spreads one model over ranks.
+"""The interface between the loop and an engine, which spreads one model over ranks.
 
 Another engine is a module with a `build` like those in engines/, and one entry of ENGINES.
 """
@@ -62,7 +62,7 @@ class StepWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineParts:
-    """Hold what an engine is made of."""
+    """Hold the parts that an engine is built from."""
 
     config: TrainingConfig
     task: Task
@@ -77,7 +77,7 @@ class EngineParts:
     epsilon: float = EPSILON  # likewise
 
     def optimizer_groups(self, parameters: Iterable[Tensor]) -> list[dict[str, Any]]:
-        """Return what the optimizer is made of: which parameters decay, and its own numbers."""
+        """Return the optimizer's parameter groups, by whether they decay, with its hyperparameters."""
         numbers = {"betas": self.betas, "eps": self.epsilon}
         return [{**group, **numbers} for group in decay_groups(parameters, self.config.weight_decay)]
 
@@ -104,25 +104,25 @@ class Engine(Protocol):
         """Return the metrics of some rows, without dropout or gradients."""
 
     def pieces(self) -> Iterable[TensorPiece]:
-        """Yield what this rank saves. All ranks' pieces together are the training, exactly once."""
+        """Yield the pieces that this rank saves. Those of all ranks hold the training exactly once."""
 
     @property
     def restores_alone(self) -> bool:
-        """Return True if a rank talks to no other to restore: it may then while the bytes are verified."""
+        """Return True if ranks restore without communication, and so may while the bytes are verified."""
 
     def restore(self, saved: SavedState, steps: int) -> None:
-        """Read what this rank needs of a training that any layout and engine saved after `steps`."""
+        """Read this rank's part of a training that any layout and engine saved after `steps`."""
 
     def start_from(self, saved: SavedState) -> None:
         """Read the weights of another training, and its optimizer's moments, and count steps from 0: so go on
         the second phases of the published BERT trainings."""
 
     def weights(self) -> Iterable[TensorPiece]:
-        """Yield the weights that this rank holds, in fp32; all ranks' together are the model."""
+        """Yield the weights that this rank holds, in fp32; those of all ranks are the model."""
 
 
 class RestoredEngine(ABC):
-    """Read saved trainings by one `_load`; nothing is multiplied: fp32 and bf16 need no scale."""
+    """Read saved trainings with `_load`, for engines without a loss scale: fp32 and bf16 need none."""
 
     @property
     def loss_scale(self) -> float | None:
@@ -150,7 +150,7 @@ def metric_sums(parts: EngineParts) -> Tensor:
 
 
 def refuse_cut_models(parts: EngineParts, name: str) -> None:
-    """Raise Refusal for a layout that cuts the model: this engine holds whole layers on every rank."""
+    """Refuse a layout that cuts the model: this engine holds the whole model on every rank."""
     cut = {key: degree for key, degree in parts.layout.degrees.items() if key != "data" and degree > 1}
     if cut:
         asked = " and ".join(f"{key}={degree}" for key, degree in cut.items())

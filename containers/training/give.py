@@ -63,7 +63,7 @@ def give_model(saved: GivenState, target: Path) -> None:
 
 
 def give_dcp(saved: GivenState, target: Path) -> None:
-    """Write tensor by tensor what the library plans: nobody need hold all of them."""
+    """Write tensor by tensor what the library plans, so that no more than one is in memory."""
     from torch.distributed import checkpoint as library
 
     class Lazily(library.DefaultSavePlanner):
@@ -91,7 +91,7 @@ def give_dcp(saved: GivenState, target: Path) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class GivenState:
-    """Read a saved training by the names that transformers has."""
+    """Read a saved training by the names of transformers."""
 
     found: Resumed
     state: SavedState
@@ -114,7 +114,7 @@ class GivenState:
         return given
 
     def files(self) -> dict[str, bytes]:
-        """Return what stands beside the weights; the tokenizer is the user's own."""
+        """Return the files to write beside the weights; the user adds the tokenizer."""
         return described(config_of(self.shape, CLASSES[self.shape.family]), {})
 
     def outline(self) -> dict[str, object]:
@@ -139,7 +139,7 @@ class GivenState:
         return {"model": model, **({"optim": {"state": optimizer}} if optimizer else {})}
 
     def read(self, name: str) -> Tensor:
-        """Return what the outline has under this name."""
+        """Return the tensor or value that the outline has under this name."""
         kind, parameter, plain = self._wanted[name]
         if kind == "step":
             return torch.tensor(float(self.found.step))

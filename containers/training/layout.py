@@ -1,6 +1,6 @@
-"""How the ranks of a training are laid out: data × sharded × tensor × pipeline. A laptop reads it, too.
+"""The layout of a training's ranks (data × sharded × tensor × pipeline), batches, and the cut into stages.
 
-A new dimension is one field of Layout and one name of DIMENSIONS.
+A new dimension is one field of Layout and one name of DIMENSIONS. Standard library only, for laptops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ImpossibleLayout(Refusal):
 
 
 class CutShape(Protocol):
-    """Say what of a model tensor and pipeline ranks cut."""
+    """The numbers of a model that tensor and pipeline ranks divide."""
 
     @property
     def layers(self) -> int: ...
@@ -63,7 +63,7 @@ class Layout:
     def of(
         cls, world: int, *, sharded: int = 1, tensor: int = 1, pipeline: int = 1, ranks_per_node: int = 1
     ) -> Layout:
-        """Give `data` what the other degrees leave of the world."""
+        """Build a layout whose `data` follows from the world and the other degrees."""
         each = sharded * tensor * pipeline
         if world % each:
             raise ImpossibleLayout(
@@ -132,7 +132,7 @@ class Layout:
         return at.tensor == 0 and at.pipeline == self.pipeline - 1
 
     def check(self, shape: CutShape, *, stages_per_rank: int = 1) -> None:
-        """Raise ImpossibleLayout if such a model cannot be cut so."""
+        """Raise ImpossibleLayout if the layout cannot cut a model of this shape."""
         for what, count in (("heads", shape.heads), ("feed-forward width", shape.intermediate)):
             if count % self.tensor:
                 raise ImpossibleLayout(
@@ -164,7 +164,7 @@ class Layout:
             )
 
 
-# How a global batch is shared: its micro-batches are the same whatever the number of ranks.
+# Share a global batch; its micro-batches are the same for any number of ranks.
 
 
 class IndivisibleBatch(Refusal):
@@ -195,7 +195,7 @@ class BatchPlan:
 def share_batch(
     global_batch: int, micro_batch: int, readers: int, *, called: str = "copies of the model"
 ) -> BatchPlan:
-    """Share a global batch among readers, which errors call by this name; refuse one that is no multiple."""
+    """Share a global batch among readers, or refuse it; errors call the readers `called`."""
     each = micro_batch * readers
     accumulation_steps = micro_batches(global_batch, micro_batch, readers)
     if accumulation_steps is None:
@@ -220,7 +220,7 @@ def dealt(count: int, reader: int, readers: int) -> list[int]:
     ]
 
 
-# What recipes and the estimate count alike: steps, the cut of a batch, and the bytes that an engine holds.
+# Count steps, cuts of a batch, and an engine's bytes, in the same way for recipes and for estimates.
 # Standard library only: a laptop without torch counts the same.
 
 

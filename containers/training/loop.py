@@ -1,4 +1,4 @@
-"""Step after step: read, compute, move, tell, save; whatever the recipe, engine, device and launcher."""
+"""The training loop for any recipe, engine, device and launcher: read, compute, update, report, save."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_SCALED = 24  # in a row: halved so often, a loss scale of 2**16 is below 1
 
 
 class AfterStep(NamedTuple):
-    """Say what a rank was asked to do after a step, which all of them then do."""
+    """Say what any rank was asked to do after a step, and all ranks then do."""
 
     to_end: bool
     to_save: bool
@@ -61,7 +61,7 @@ class Loop:
             self.profiler.after(step)
 
     def step(self, step: int, batch: StepBatch) -> AfterStep:
-        """Train one step; return what ranks were asked to do after it."""
+        """Train one step; return what the ranks then have to do."""
         means, asked = self._share(self.engine.accumulate(batch.micro_batches))
         norm = self._move(means[0], step)
         seconds = self.parts.watch.seconds()
@@ -91,7 +91,7 @@ class Loop:
         return [each / layout.readers for each in found], AfterStep(ends > 0, due > 0)
 
     def _move(self, loss: float, step: int) -> float:
-        """Update the weights and return the gradient norm; end or skip where a number is none any more."""
+        """Update the weights and return the gradient norm; end or skip the step if a number is not finite."""
         on_nan = self.parts.config.on_nan
         if not math.isfinite(loss) and on_nan == "stop":
             raise NotFinite(self._explain(step, f"the loss is {loss}"))
@@ -124,12 +124,12 @@ class Loop:
         )
 
 
-# What a training loses on rows that it does not train on, every so many steps: told, and recorded.
+# Measure the loss on held-out rows every so many steps; print and record it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """Hold the rows that a training is measured on; every reader yields as many batches of as many rows."""
+    """Hold the rows that a training is measured on; all readers yield equally many batches of equal size."""
 
     every: int  # steps
     rows: int  # of all readers

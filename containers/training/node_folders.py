@@ -1,4 +1,4 @@
-"""Folders on a node's own disk that one process fills and others use, held until the last of them has ended.
+"""Share folders on a node's own disk: one process fills a folder, and others use it until the last has ended.
 
 A process holds a lock on a file beside the folder, and hands it on to the program that it becomes. The kernel
 takes the lock back however that ends, so that a later job knows which folders nobody needs any more.
@@ -21,7 +21,7 @@ _LOCK, _FILLED = ".lock", ".filled"
 
 
 def folder_root() -> Path:
-    """Return where the folders of this user lie; refuse one that another user could change."""
+    """Return the folder of all shared folders of this user; refuse one that another user could change."""
     root = Path(tempfile.gettempdir()) / f"slipway-commands-{os.geteuid()}"
     root.mkdir(mode=0o700, exist_ok=True)
     status = root.lstat()
@@ -33,7 +33,7 @@ def folder_root() -> Path:
 
 
 def hold(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    """Return the folder of this name, filled by whoever comes first; the others wait.
+    """Return the folder of this name; the first process fills it, and the others wait.
 
     It stays until this process has ended, and every program that it became.
     """
@@ -55,7 +55,7 @@ def hold(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
 
 
 def sweep(root: Path, prefix: str, unused_seconds: float = 0.0) -> None:
-    """Remove the folders whose names begin so, that nobody holds and nobody took for so long."""
+    """Remove folders with this prefix that no process holds, and that none has used for so long."""
     for lock in root.glob(f"{prefix}*{_LOCK}"):
         with suppress(FileNotFoundError), _if_free(lock) as is_free:
             if is_free and time.time() - lock.stat().st_mtime >= unused_seconds:

@@ -20,7 +20,7 @@ EPSILON = 1e-6  # BERT's own; torch's default is 1e-8
 
 
 def state_of(optimizer: Optimizer, tensor: Tensor, *, is_fused: bool = False) -> dict[str, Tensor]:
-    """Return what an optimizer keeps of a tensor, and make it if no step has, as torch does at the first."""
+    """Return the optimizer's state of a tensor; create it as torch does, if there was no step yet."""
     state: dict[str, Tensor] = optimizer.state[tensor]
     if not state:
         place = tensor.device if is_fused else torch.device("cpu")
@@ -134,7 +134,7 @@ class Lans(_LayerWise):
 
 
 class Sgd(_LayerWise):
-    """Implement plain gradient descent. Its moments stay zero: they are there for the form of checkpoints."""
+    """Implement plain gradient descent. Its moments stay zero, and exist only for checkpoints."""
 
     def _step_group(
         self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
@@ -182,7 +182,7 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
 def build_optimizer(
     name: str, groups: list[dict[str, Any]], *, is_fused: bool, norms: Norms = own_norms
 ) -> Optimizer:
-    """Build an optimizer of whole parameters, or of shares of them where `norms` knows their wholes."""
+    """Build an optimizer of whole parameters, or of shares, for which `norms` computes whole norms."""
     return OPTIMIZERS[name](groups, fused=is_fused or None, norms=norms)
 
 

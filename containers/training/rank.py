@@ -1,4 +1,4 @@
-"""One rank of a training, from its command line to its exit code; whatever the recipe."""
+"""Run one rank of a training, from its command line to its exit code, for any recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_rank(
 ) -> int:
     """Run one rank of a recipe and return its exit code.
 
-    `train` imports torch itself, so that mistakes in the settings are reported at once, and without torch.
+    `train` imports torch itself, so that mistakes in the settings are reported at once, even without torch.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
@@ -48,15 +48,14 @@ def run_rank(
 
 
 def _end(error: RuntimeError) -> int:
-    """Return the exit code for the two torch errors that occur without a mistake in the code; raise all
-    others."""
+    """Return the exit code if memory ran out or a peer was lost; raise any other error."""
     from slipway.containers.training.devices import is_lost_peer, is_out_of_memory
 
     for cause in _causes(error):
         what = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         if is_out_of_memory(cause):
             return _fail(
-                f"{what}; set a smaller micro_batch: the same again ends the same", MISTAKE_EXIT_CODE
+                f"{what}; set a smaller micro_batch: another attempt would fail alike", MISTAKE_EXIT_CODE
             )
         if is_lost_peer(cause):
             return _fail(f"lost another rank: {what}", RESUMABLE_EXIT_CODE)
@@ -64,7 +63,7 @@ def _end(error: RuntimeError) -> int:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it was raised from: a pipeline wraps what ended a stage in another error."""
+    """Yield the error and its causes: a pipeline wraps the error of a stage in another one."""
     found: BaseException | None = error
     while found is not None:
         yield found

@@ -1,4 +1,4 @@
-"""What a person and a program see of a training: a progress line now and then, a record of every step.
+"""Report on a training: a progress line now and then, a record of every step, scores, and a profile.
 
 `slipway report curve` reads the progress line.
 """
@@ -34,7 +34,7 @@ class Words:
 
     @classmethod
     def of(cls, contract: LaunchContract) -> Words:
-        """Return what prints on rank 0 and nothing elsewhere."""
+        """Return functions that print on rank 0 and do nothing on other ranks."""
         if contract.rank:
             return cls(say=_silent, show=_silent)
         return cls(say=lambda line: print(line, file=sys.stderr, flush=True), show=_print)
@@ -135,7 +135,7 @@ def _print(line: str) -> None:
 
 
 def _silent(line: str) -> None:
-    """Print nothing: the first rank prints it."""
+    """Print nothing, on ranks other than the first."""
 
 
 # The scores that a fine-tuning ends with, as a file for programs.
@@ -153,7 +153,7 @@ def write_scores(folder: Path, task: str, scores: Mapping[str, Json]) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class StepProfiler:
-    """Record steps `first` to `last` of this rank. What fails here is said, and the training goes on."""
+    """Record steps `first` to `last` of this rank. If that fails, print a warning and go on training."""
 
     first: int
     last: int
@@ -191,11 +191,11 @@ class StepProfiler:
             self.say(f"the profile is in {path}: open it in chrome://tracing or ui.perfetto.dev")
 
 
-# Seeds of dropout, and what ends a training whose numbers are none any more.
+# The error for a loss that is not finite, and the seeds of dropout.
 
 
 class NotFinite(Refusal):
-    """The loss or the gradient is NaN or infinite: the same again would end the same."""
+    """The loss or the gradient is NaN or infinite; another attempt would fail alike."""
 
 
 def mixed(seed: int, number: int) -> int:

@@ -1,4 +1,4 @@
-"""Saving as a training continues, and leaving it early: every rank calls the same after the same step.
+"""Save while a training continues, and end it early when asked: all ranks make the same calls at each step.
 
 A save is copied to host memory, and then written beside the steps that follow. A new one waits for the one
 before; all ranks learn what became of it where they meet: at the next save, or where they end.
@@ -52,11 +52,11 @@ class Saving:
 
     @property
     def must_end(self) -> bool:
-        """Return True if the training must end because of its saves: to be told to all ranks."""
+        """Return True if failed saves must end the training, which all ranks must then be told."""
         return self.failure is not None
 
     def is_due(self) -> bool:
-        """Return True if the last try to save, or the first question, is long ago: one rank asks for all."""
+        """Return True if `minutes` have passed since the last save or the first call, on one rank for all."""
         if self._tried_at is None:
             self._tried_at = self.clock()
         return self.clock() - self._tried_at >= self.minutes * 60
@@ -74,7 +74,7 @@ class Saving:
             self.settle()
 
     def _save(self, step: int, cursor: Json) -> None:
-        """Begin to save one checkpoint, after the one before."""
+        """Start a save, once the one before has ended."""
         if self.checkpoints is None:
             return
         self.settle()
@@ -84,7 +84,7 @@ class Saving:
         self.begun, self.waited = step, time.perf_counter() - began
 
     def settle(self) -> None:
-        """Wait for the save that runs. All ranks do, and so they end together if it was one too many."""
+        """Wait for the running save on all ranks, which end together if too many saves have failed."""
         if self.checkpoints is not None:
             self._finish(self.checkpoints)
         if self.failure is not None:
@@ -109,7 +109,7 @@ class Saving:
             self.say(f"saved step {saved.step} in {saved.seconds:.1f} s; training waited {self.waited:.2f} s")
 
     def _failed(self, error: SaveFailed) -> None:
-        """Say so; note that the training must end where no later save would keep what was trained."""
+        """Print a warning; end the training instead if this was its last save, or too many have failed."""
         self.failed += 1
         if self.begun < self.steps and self.failed < MOST_FAILED:
             self.say(f"warning: {error}")
@@ -131,7 +131,7 @@ class Saving:
         )
 
 
-# How a training is told to end early: SIGTERM, the deadline, or another rank that heard of either.
+# A training ends early at SIGTERM, at the deadline, or when another rank does.
 GRACE_SECONDS = 25.0  # the launcher's, within the 30 s that AWS Batch and Slurm give
 _SPARE_SECONDS = 2.0  # to leave after the save
 
@@ -139,7 +139,7 @@ _SPARE_SECONDS = 2.0  # to leave after the save
 class ShutdownWatch:
     """Notice when a rank must end: at SIGTERM, or near the deadline.
 
-    It is asked between steps only, as all ranks must leave after the same one.
+    It is asked only between steps, as all ranks must end after the same step.
     """
 
     def __init__(self, contract: LaunchContract) -> None:
@@ -171,11 +171,11 @@ class ShutdownWatch:
             self._asked_at = time.monotonic()
 
 
-# What all ranks tell each other: sums, and whether they train the same.
+# Sums over all ranks, and the check that all have the same settings.
 
 
 def summed(values: Tensor) -> list[float]:
-    """Sum values over all ranks; return them as they are where no process group was made."""
+    """Sum values over all ranks; without a process group, return them unchanged."""
     if distributed.is_initialized():
         distributed.all_reduce(values)
     found: list[float] = values.tolist()

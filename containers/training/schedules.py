@@ -1,6 +1,6 @@
-"""How the learning rate goes: up in a line, level for a while, then down. Standard library only.
+"""Learning-rate schedules: a linear warm-up, a constant part, then a decay. Standard library only.
 
-A new way down is one function and one entry of DECAYS, named after the reference that trains with it.
+A new decay is one function and one entry of DECAYS, named after the reference that trains with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Schedule:
         return self.warmup_steps + int(self.steps * self.constant_share)
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0; the first one already moves the weights."""
+        """Return the learning rate of a step, counted from 0; it is above 0 for the first step already."""
         if step < self.warmup_steps:
             return self.peak * (step + 1) / (self.warmup_steps + 1)
         if step < self.level_until:

@@ -34,13 +34,13 @@ _CLOSE: Mapping[torch.dtype, float] = {torch.float32: 1e-3, torch.bfloat16: 0.05
 
 
 class WrongNumbers(Refusal):
-    """These ranks would train wrongly. Not to be tried again: another attempt might hide it."""
+    """These ranks would train wrongly. Do not retry: another attempt might hide it."""
 
     exit_code = 1
 
 
 class Numbers(NamedTuple):
-    """Hold what one step tells."""
+    """Hold the loss and the gradient norm of one step."""
 
     loss: float
     norm: float
@@ -133,7 +133,7 @@ def _moved(inputs: Inputs, parts: EngineParts) -> Inputs:
 
 
 def _difference(found: list[Numbers], wanted: list[Numbers], close: float) -> str | None:
-    """Say where numbers first differ; one that is none differs, too."""
+    """Say at which step numbers first differ; NaN differs from everything."""
     for step, (ours, theirs) in enumerate(zip(found, wanted, strict=True), 1):
         pairs = zip(ours, theirs, strict=True)
         if not all(abs(one - other) <= close * abs(other) for one, other in pairs):

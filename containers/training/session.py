@@ -1,4 +1,4 @@
-"""One training from what it was told to its last step, whatever the recipe: opens all that the loop needs.
+"""Run one training of any recipe, from its settings to its last step: open everything that the loop needs.
 
 A recipe's `prepare` reads its data and builds its model; the rest is the same for all.
 """
@@ -52,7 +52,7 @@ AnyConfig = TypeVar("AnyConfig", bound=TrainingConfig)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """Hold where this rank trains, which a recipe's `prepare` is told."""
+    """Describe where this rank trains, for a recipe's `prepare`."""
 
     contract: LaunchContract
     layout: Layout
@@ -67,7 +67,7 @@ class Workplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeParts:
-    """Hold what a recipe brings to its training."""
+    """Hold the parts that a recipe gives to its training."""
 
     title: str  # one line: what is trained on what
     task: Task
@@ -136,7 +136,7 @@ def train(
 def _self_checked(
     parts: EngineParts, trial: LayoutTrial, collective: Collective, place: Workplace
 ) -> EngineParts:
-    """Raise WrongNumbers if the layout trains otherwise than one rank; return the parts with its mesh."""
+    """Raise WrongNumbers if the layout trains differently from one rank; return the parts with its mesh."""
     from slipway.containers.training.self_check import check_layout
 
     began = time.perf_counter()
@@ -161,7 +161,7 @@ def _open_place(
 
 
 def _opening(place: Workplace, title: str) -> str:
-    """Say what is trained where: the first line that a person sees once it begins."""
+    """Return the first line of a training: what is trained, and where."""
     over = place.device.backend if place.contract.world > 1 else "nothing, alone"
     return f"{title}, {place.contract.world} rank(s) in {place.device.precision_name}, over {over}"
 
@@ -220,7 +220,7 @@ def _loop(
 def _after_steps(
     parts: EngineParts, place: Workplace, brought: RecipeParts, trained: Trained
 ) -> Callable[[int], None]:
-    """Return what follows a step once it is trained and saved: held-out losses, then what the recipe does."""
+    """Return the function to call after each step is saved: held-out losses, then the recipe's own."""
     if brought.held_out is None:
         return lambda steps: brought.after(trained, steps)
     evaluation = Evaluation(
@@ -240,7 +240,7 @@ def _after_steps(
 
 
 def _profiler(config: TrainingConfig, place: Workplace) -> StepProfiler | None:
-    """Return what traces the steps that were asked for, on the first rank."""
+    """Return the profiler for the steps that were asked for, on the first rank."""
     if config.profile is None or place.contract.rank:
         return None
     if place.contract.logs is None:

@@ -1,4 +1,4 @@
-"""What every training begins with: folders, checkpoints, and the step that a checkpoint says."""
+"""Begin a training: find its folders and checkpoints, and resume from a checkpoint's step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MICRO_BATCH = "micro_batch"  # beside a layout's degrees, in what a checkpoint s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """Say where the loop begins: at step 0 without a cursor, or where a checkpoint says."""
+    """Say where the loop begins: at step 0 without a cursor, or after a checkpoint's step."""
 
     step: int = 0
     cursor: Json = None
@@ -41,7 +41,7 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """Hold a training that goes on, or is done, for what a recipe does after steps and at the end."""
+    """Hold a running or finished training, for a recipe's work after steps and at the end."""
 
     contract: LaunchContract
     engine: Engine
@@ -60,7 +60,7 @@ def local_folder(place: str) -> Path:
 
 
 def below_data(contract: LaunchContract, given: str) -> Path:
-    """Return what a setting names below the data folder."""
+    """Return the path below the data folder that a setting names."""
     if contract.data is None:
         raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
     return disk.folder_within(str(local_folder(contract.data)), *given.split("/"))
@@ -85,7 +85,7 @@ def open_checkpoints(
     collective: Collective,
     say: Callable[[str], None],
 ) -> Iterator[Checkpoints | None]:
-    """Yield the checkpoints of this training, or None if nobody said where they go."""
+    """Yield the checkpoints of this training, or None if SLIPWAY_CHECKPOINTS is not set."""
     if contract.checkpoints is None:
         say("SLIPWAY_CHECKPOINTS is not set: no checkpoints are saved")
         yield None
@@ -185,12 +185,12 @@ def shapes_of(model: torch.nn.Module) -> Mapping[str, tuple[int, ...]]:
     }
 
 
-# Where checkpoints go, as people write it: a folder that all nodes share, or s3://bucket/prefix.
+# The address of checkpoints is a folder that all nodes share, or s3://bucket/prefix.
 # Another kind of place is a class with storage.py's methods, and one row of SCHEMES.
 
 
 def open_storage(address: str) -> Storage:
-    """Return the storage at an address; nothing is asked of it yet."""
+    """Return the storage at an address, without accessing it."""
     scheme, separator, _ = address.partition("://")
     if not separator:
         return CheckpointFolder(Path(address))

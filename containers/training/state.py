@@ -1,4 +1,4 @@
-"""What a checkpoint holds, whatever the layout: boxes of whole tensors, of any dtype and shape.
+"""The contents of a checkpoint of any layout: boxes of whole tensors, of any dtype and shape.
 
 A tensor is `kind/parameter`. Each rank saves the boxes that it owns; whoever resumes asks for the boxes that
 it needs, and reads no more bytes than they lie in. No state of a generator is among them: each micro-batch
@@ -39,7 +39,7 @@ class ForeignTensors(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorPiece:
-    """Hold a box of a parameter, or of what the optimizer keeps for it."""
+    """Hold a box of a parameter, or of the optimizer's state of it."""
 
     kind: str
     parameter: str  # the model's full name
@@ -91,7 +91,7 @@ class SavedState:
         return {parameter: tensor.shape for (kind, _, parameter), tensor in named if kind == WEIGHTS}
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise ForeignTensors with each parameter that a model of these shapes does not share with it."""
+        """Raise ForeignTensors if names or shapes of parameters differ from these; name the differing."""
         saved = self.shapes
         differing = [
             f"{name}: saved {_said(saved.get(name))}, now {_said(shapes.get(name))}"
@@ -217,8 +217,8 @@ def _said(shape: tuple[int, ...] | None) -> str:
     return "absent" if shape is None else " × ".join(map(str, shape)) or "one number"
 
 
-# Copies in host memory of what a rank saves, so that training goes on while they are written.
-# The buffers are made at the first save and kept: making them anew would take longer than copying.
+# Pieces are copied to host memory, so that training continues while they are written.
+# The buffers are kept from the first save on: allocating them takes longer than copying.
 _Key = tuple[str, str, Box]
 
 

@@ -1,4 +1,4 @@
-"""What a recipe trains: a task says what one micro-batch loses, and batches say which rows make a step."""
+"""The interfaces of a recipe's task, which computes the losses of a micro-batch, and of its batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Inputs = Mapping[str, Tensor | None]
 
 
 class Task(Protocol):
-    """Compute what one kind of training measures. A recipe has one of its own."""
+    """Compute the loss and other metrics of one kind of training. Each recipe has its own."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ class Task(Protocol):
 
 
 class NextTokenTask:
-    """Measure what a decoder loses: the next token, at each position."""
+    """Compute a decoder's loss on the next token, at each position."""
 
     metrics = ("loss",)
 
@@ -55,7 +55,7 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBatch:
-    """Hold what one reader trains on in one step."""
+    """Hold one reader's micro-batches of one step."""
 
     micro_batches: Sequence[MicroBatch]
     rows: int  # of all readers

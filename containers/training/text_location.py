@@ -1,4 +1,4 @@
-"""Settings that say where text, data or a model lies."""
+"""Kinds of settings that hold the place of text, data or a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.containers.training.settings import RelativePath
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
-    """Read where a text or vocabulary lies. No secrets: everybody who may see the job sees its settings."""
+    """Read the place of a text or vocabulary. Refuse secrets: whoever can see the job sees its settings."""
 
     wanted: str = (
         "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "

@@ -1,4 +1,4 @@
-"""Small models like the one that is trained, which a self-check trains before it; a recipe brings its own."""
+"""Small models of the same family, for the self-check before a training; each recipe has its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shape = TypeVar("Shape", DecoderShape, EncoderShape)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutTrial:
-    """Hold a small model, and what it trains on."""
+    """Hold a small model and its inputs."""
 
     build: Callable[[], nn.Module]  # the same weights at each call
     task: Task
@@ -30,7 +30,7 @@ class LayoutTrial:
 
 
 def small_shape(shape: Shape, layout: Layout, stages_per_rank: int = 1) -> Shape:
-    """Return a shape of the same family that the layout can cut just so, without dropout."""
+    """Return a small shape of the same family, without dropout, that the layout can just cut."""
     heads, tensor = 2 * layout.tensor, layout.tensor
     wanted: dict[str, Any] = {
         "layers": max(2, layout.pipeline * stages_per_rank),

@@ -1,4 +1,8 @@
-"""The documents of one stretch, whatever holds them: paragraphs by line, in a text's own words."""
+"""Read the documents of one stretch of an input, each as paragraphs.
+
+Wikipedia's dumps, JSON lines and plain text are read; another format is a kind in parts.py and one row of
+_READERS.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,16 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.runtime.values import shown
 
-# Pages of a dump and lines of a file, each by the rank in whose stretch it begins.
-PAGE, END = b"<page>", b"</page>"  # in text these stand escaped, as &lt;page&gt;
+# A page of a dump, or a line of a file, belongs to the stretch in which it begins.
+PAGE, END = b"<page>", b"</page>"  # inside text they are escaped: &lt;page&gt;
 END_OF_DUMP = b"</mediawiki>"
-# MediaWiki itself takes no article above 2 MiB; what is escaped may be some times that.
+# MediaWiki refuses articles above 2 MiB; escaping can make them several times as long.
 MOST_BYTES = 64 << 20
 _TAIL_BYTES = 64
 
 
 def pages(name: str, blocks: Iterable[UnpackedBlock]) -> Iterator[bytes]:
-    """Yield the pages that begin in the stretch, whole; at the file's end, make sure that the dump ends."""
+    """Yield the whole pages that begin in the stretch; refuse a file that stops before its dump ends."""
     held, is_any = b"", False
     for block in blocks:
         if block.is_past:
@@ -33,7 +37,7 @@ def pages(name: str, blocks: Iterable[UnpackedBlock]) -> Iterator[bytes]:
                 return
             held += block.data
             if not held.startswith(PAGE[: len(held)]):
-                return  # it was no page that began there
+                return  # what looked like the beginning of a page was not one
             if END in held:
                 yield held[: held.index(END) + len(END)]
                 return
@@ -44,12 +48,12 @@ def pages(name: str, blocks: Iterable[UnpackedBlock]) -> Iterator[bytes]:
     if is_any and END_OF_DUMP not in held:
         raise DataError(
             f"{name} ends in the middle of {_title(held)}",
-            hint="get the file again, and compare its checksum; the parts that are made are kept",
+            hint="download the file again, and compare its checksum; finished parts are kept",
         )
 
 
 def lines(name: str, blocks: Iterable[UnpackedBlock], *, is_first: bool) -> Iterator[bytes]:
-    """Yield the lines that begin in the stretch; one that begins before it is another rank's."""
+    """Yield the lines that begin in the stretch; a line that begins before it belongs to another stretch."""
     held, skips = b"", not is_first
     for block in blocks:
         first, *more = block.data.split(b"\n")
@@ -66,17 +70,17 @@ def lines(name: str, blocks: Iterable[UnpackedBlock], *, is_first: bool) -> Iter
 
 
 def _whole_pages(held: bytes) -> Generator[bytes, None, bytes]:
-    """Yield the pages that are whole, and return what is left."""
+    """Yield the whole pages, and return the rest."""
     at = 0
     while (begin := held.find(PAGE, at)) >= 0 and (end := held.find(END, begin)) >= 0:
         at = end + len(END)
         yield held[begin:at]
-    # Without a page, only what may be half a mark, or the end of the dump, is of use.
+    # Without a page, keep only the tail: it may hold the start of a mark, or the end of the dump.
     return held[begin:] if begin >= 0 else held[max(at, len(held) - _TAIL_BYTES) :]
 
 
 def _begun(held: bytes) -> bytes:
-    """Return what is held of a page that begins and does not end in it, be it half of its mark."""
+    """Return the beginning of an unfinished page, which may be only the first bytes of its mark."""
     begin = held.find(PAGE)
     if begin >= 0:
         return held[begin:]
@@ -87,7 +91,8 @@ def _begun(held: bytes) -> bytes:
 def _refuse_endless(name: str, held: bytes) -> None:
     if len(held) > MOST_BYTES:
         raise DataError(
-            f"{name} holds a record of more than {MOST_BYTES >> 20} MiB", hint="is it what its name says?"
+            f"{name} holds a record of more than {MOST_BYTES >> 20} MiB",
+            hint="does its content match its file name?",
         )
 
 
@@ -99,24 +104,24 @@ def _title(held: bytes) -> str:
     return f"the article {title[:80]!r}"
 
 
-# The text of a document that is a line of JSON.
+# Documents that are lines of JSON.
 
 
 def text_of(where: str, line: bytes, field: str) -> str:
-    """Return what `field` holds; `where` is where the line stands, for messages."""
+    """Return the text in `field`; `where` names the line in messages."""
     try:
         found = json.loads(decoded_line(where, line))
     except (ValueError, RecursionError):
         raise DataError(
             f"{where} holds a line that is not JSON: {shown(line[:80].decode('utf-8', 'replace'))}",
-            hint="each line is one object",
+            hint="each line must be one JSON object",
         ) from None
     text = found.get(field) if isinstance(found, dict) else None
     if not isinstance(text, str):
         known = ", ".join(sorted(found)[:12]) if isinstance(found, dict) else type(found).__name__
         raise DataError(
             f"{where} holds a line without text in {field!r}; it has {shown(known)}",
-            hint="set field to the one that holds the text",
+            hint="set field to the name of the field that holds the text",
         )
     return text
 
@@ -132,10 +137,9 @@ def decoded_line(where: str, line: bytes) -> str:
 
 
 # An article's text passages: we "ignore lists, tables, and headers" (Devlin et al. 2018, section 3.1).
-# The markup is read by mwparserfromhell. What templates would print is lost: they are programs that only the
-# wiki itself can run.
+# mwparserfromhell reads the markup. The output of templates is lost: only the wiki itself can run them.
 ARTICLES = "0"  # the namespace
-_LIST = "\x00"  # begins what a list item holds, until its line ends
+_LIST = "\x00"  # marks the text of a list item, up to the end of the line
 _LIST_TAGS = frozenset({"li", "dt", "dd"})
 _KEPT_TAGS = frozenset(
     {"abbr", "b", "bdi", "bdo", "big", "blockquote", "center", "cite", "del", "dfn", "div", "em", "font", "i"}
@@ -146,7 +150,7 @@ _BREAKS = frozenset({"br", "p", "div", "blockquote", "center", "section", "poem"
 _EMPTY = re.compile(r"[(\[]\s*[,;:\s]*[)\]]")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
 _BEFORE_MARK = re.compile(r" ([,.;:!?)])")
-_MARKUP = "|!{}*#:;"  # at a line's beginning: what is left of a table or a list that was not closed
+_MARKUP = "|!{}*#:;"  # at the start of a line: the rest of a table or a list that was not closed
 _QUOTES = re.compile(r"'{2,5}")
 _SWITCH = re.compile(r"__[A-Z]+__")  # __NOTOC__
 
@@ -154,17 +158,17 @@ _SWITCH = re.compile(r"__[A-Z]+__")  # __NOTOC__
 @dataclass(frozen=True, slots=True)
 class DumpPage:
     title: str
-    is_article: bool  # and no redirect
+    is_article: bool  # False for a redirect
     text: str
 
 
 def read_page(name: str, page: bytes) -> DumpPage:
     try:
-        # A page alone has no DOCTYPE, so it can define no entities.
+        # A page without a DOCTYPE cannot define entities, so it cannot be an XML bomb.
         found = ElementTree.fromstring(page)  # noqa: S314
     except ElementTree.ParseError as error:
         raise DataError(
-            f"{name} holds a page that is not XML: {error}", hint="is it a dump of pages?"
+            f"{name} holds a page that is not XML: {error}", hint="is it a MediaWiki dump?"
         ) from None
     is_article = found.findtext("ns", ARTICLES) == ARTICLES and found.find("redirect") is None
     return DumpPage(
@@ -175,7 +179,7 @@ def read_page(name: str, page: bytes) -> DumpPage:
 
 
 def passages(text: str) -> list[str]:
-    """Return an article's paragraphs, one string each. Import of the parser: on the first call."""
+    """Return an article's paragraphs, one string each. The first call imports the parser."""
     lines = (_tidied(line) for line in _plain(_parser()(text)).splitlines() if not line.startswith(_LIST))
     return [line for line in lines if line and line[0] not in _MARKUP]
 
@@ -189,7 +193,7 @@ def _tidied(line: str) -> str:
 def _parser() -> Any:
     import mwparserfromhell
 
-    # Bold and italics are left to a pattern above: their tags take the parser a third of its time.
+    # _QUOTES removes bold and italics: parsing them takes the parser a third of its time.
     return partial(mwparserfromhell.parse, skip_style_tags=True)
 
 
@@ -203,12 +207,12 @@ def _of_nodes(code: Any) -> Iterator[str]:
 
 
 def _nothing(node: Any) -> str:
-    """Return no text: templates, their arguments, and comments."""
+    """Return no text, as for templates, their arguments, and comments."""
     return ""
 
 
 def _wikilink(node: Any) -> str:
-    if ":" in str(node.title):  # a file, a category, another language: [[File:…]], [[de:…]]
+    if ":" in str(node.title):  # a file, a category or another language: [[File:…]], [[de:…]]
         return str(node.text or "") if str(node.title).startswith(":") else ""
     return _plain(node.title if node.text is None else node.text)
 
@@ -248,11 +252,11 @@ _ENDS = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 @dataclass(frozen=True, slots=True)
 class CorpusDocument:
     title: str
-    paragraphs: tuple[str, ...]  # none: not an article
+    paragraphs: tuple[str, ...]  # empty if the page is not an article
 
 
 def documents_of(source: Source, piece: CorpusPiece, field: str) -> Iterator[CorpusDocument]:
-    """Yield the documents that begin in the stretch; `field` holds the text of those that are JSON."""
+    """Yield the documents that begin in the stretch; for JSON, `field` names the field with the text."""
     return _READERS[piece.kind](source, piece, field)
 
 
@@ -271,7 +275,7 @@ def _of_lines(source: Source, piece: CorpusPiece, field: str) -> Iterator[Corpus
 
 
 def _of_text(source: Source, piece: CorpusPiece, field: str) -> Iterator[CorpusDocument]:
-    """Yield documents that blank lines part; one that lies across two parts is two."""
+    """Yield documents separated by blank lines; a document that crosses two parts becomes two."""
     name = piece.piece.name
     held: list[str] = []
     for line in lines(name, unpacked(source, piece.piece), is_first=piece.piece.start == 0):

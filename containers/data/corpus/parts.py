@@ -1,4 +1,8 @@
-"""What a corpus is made of, and how it is shared: in parts of about equal work, by the input alone."""
+"""Cut the input of a corpus into parts of about equal work, and read a stretch of a file unpacked.
+
+The parts depend only on the input, not on who makes them. Another file type is a row of _SUFFIXES, and one of
+_READERS in documents.py.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source, SourceFile
 
-PART_BYTES = 64 << 20  # of text as it unpacks: half a minute to minutes of one processor
-_PACKED = 5  # times smaller
-_FULLEST = 1.25
+PART_BYTES = 64 << 20  # unpacked text, which takes one processor half a minute to some minutes
+_PACKED = 5  # packed text is about this many times smaller
+_FULLEST = 1.25  # parts: a piece goes to the next part rather than make this one fuller
 MOST_PARTS = 100_000
 _SUFFIXES = {".xml": "dump", ".jsonl": "lines", ".ndjson": "lines", ".txt": "text", "": "text"}
 _PACKED_SUFFIXES = (".bz2", ".gz")
@@ -30,7 +34,7 @@ Part = tuple[CorpusPiece, ...]
 
 
 def parts_of(source: Source, wanted: int | None = None) -> list[Part]:
-    """Cut the input into about as many parts, or into parts of PART_BYTES."""
+    """Cut the input into about `wanted` parts, by default into parts of PART_BYTES."""
     files = [file for file in source.files if file.size_bytes]
     weights = {file.name: file.size_bytes * (_PACKED if _is_packed(source, file) else 1) for file in files}
     if not files:
@@ -53,25 +57,25 @@ def parts_of(source: Source, wanted: int | None = None) -> list[Part]:
 
 
 def kind_of(name: str) -> str:
-    """Tell by its name what a file holds: a dump, documents by line, or text."""
+    """Tell from its name what a file holds: a dump, JSON lines, or text."""
     bare = name
     for suffix in _PACKED_SUFFIXES:
         bare = bare.removesuffix(suffix)
     last = bare.rpartition("/")[2]
     suffix = last[last.rfind(".") :] if "." in last else ""
-    if ".xml" in last:  # pages-articles-multistream1.xml-p1p41242 is what Wikimedia calls a piece
+    if ".xml" in last:  # Wikimedia names pieces of a dump pages-articles-multistream1.xml-p1p41242
         return "dump"
     if suffix not in _SUFFIXES:
         allowed = ", ".join(kind for kind in _SUFFIXES if kind)
         raise DataError(
-            f"{name} is not a file that is read here",
-            hint=f"a name ends in {allowed}, and then perhaps in {' or '.join(_PACKED_SUFFIXES)}",
+            f"the file type of {name} is not supported",
+            hint=f"names end in {allowed}, optionally followed by {' or '.join(_PACKED_SUFFIXES)}",
         )
     return _SUFFIXES[suffix]
 
 
 def bytes_of(part: Part) -> int:
-    """Count what a part reads of the input, packed as it is."""
+    """Count the bytes of the input that a part reads, without unpacking."""
     return sum(piece.piece.stop - piece.piece.start for piece in part)
 
 
@@ -86,26 +90,26 @@ def _is_packed(source: Source, file: SourceFile) -> bool:
     return source.read(file.name, 0, min(len(BZIP2), file.size_bytes)).startswith((BZIP2, GZIP))
 
 
-# A stretch of a file as it reads unpacked: bzip2 and gzip are streamed, never held whole.
-# A bzip2 file may be many streams one after the other (Wikipedia's "multistream" dumps, pbzip2): each begins
-# with ten known bytes, so that any rank finds the first one of its stretch. One stream is for one process.
+# Read a stretch of a file unpacked: bzip2 and gzip are streamed, never held whole.
+# A bzip2 file may be many streams one after the other (Wikipedia's "multistream" dumps, pbzip2). Each begins
+# with ten known bytes, so any process finds the first stream of its stretch. One process unpacks one stream.
 BLOCK_BYTES = 4 << 20
 BZIP2, GZIP = b"BZh", b"\x1f\x8b"
-_STREAM = b"1AY&SY"  # begins the first block, after "BZh" and the level; a whole stream begins at a byte
+_STREAM = b"1AY&SY"  # follows "BZh" and the level at the start of a stream, which is aligned to bytes
 _MAGIC_BYTES = 4 + len(_STREAM)
 _UNPACKED_BYTES = 1 << 20
 _GZIP_BITS = 31  # the largest window, and a gzip header
-_AGAIN = "get the file again, and compare its checksum; the parts that are made are kept"
+_AGAIN = "download the file again, and compare its checksum; finished parts are kept"
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackedBlock:
     data: bytes
-    is_past: bool  # begins after the stretch: it only completes what was begun in it
+    is_past: bool  # True after the end of the stretch: only completes a document that began in it
 
 
 def unpacked(source: Source, piece: Piece) -> Iterator[UnpackedBlock]:
-    """Yield what the stretch holds, and then what follows it, for as long as the caller asks."""
+    """Yield the content of the stretch, and then what follows it, for as long as the caller asks."""
     file = next(file for file in source.files if file.name == piece.name)
     magic = source.read(file.name, 0, min(len(BZIP2), file.size_bytes))
     if magic == BZIP2:
@@ -116,7 +120,7 @@ def unpacked(source: Source, piece: Piece) -> Iterator[UnpackedBlock]:
 
 
 def can_be_cut(source: Source, file: SourceFile) -> bool:
-    """Return False for gzip, which only opens at its beginning."""
+    """Return False for gzip, which can only be read from its beginning."""
     return not source.read(file.name, 0, min(len(GZIP), file.size_bytes)).startswith(GZIP)
 
 
@@ -155,7 +159,7 @@ def _bzip2(source: Source, file: SourceFile, piece: Piece) -> Iterator[UnpackedB
 def _stream(
     source: Source, file: SourceFile, begin: int, *, is_past: bool
 ) -> Generator[UnpackedBlock, None, int]:
-    """Yield one stream, and return where it ended."""
+    """Yield the content of one stream, and return where it ended."""
     opened, at = bz2.BZ2Decompressor(), begin
     for read in _read_on(source, file, begin):
         at, packed = at + len(read), read

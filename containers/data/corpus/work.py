@@ -1,7 +1,7 @@
-"""One part of a corpus: its documents as text, written whole or not at all, and a record of what they are.
+"""Write one part of a corpus, whole or not at all, with a record; count its words; join the counts.
 
-The folder of a corpus:  part-00003.txt (paragraphs by line, a blank line between documents)
-.made/plan.json  .made/00003.json  .made/words-00003.tsv
+The folder of a corpus:  part-00003.txt (a paragraph per line, a blank line between documents)
+.made/plan.json  .made/00003.json (the record)  .made/words-00003.tsv (the counts)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CorpusWork:
 
     @property
     def plan(self) -> dict[str, object]:
-        """Return everything that decides what the parts are."""
+        """Return everything that decides the content of the parts."""
         return {
             "format": FORMAT,
             "parts": len(self.parts),
@@ -63,9 +63,9 @@ class CorpusWork:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
     number: int
-    plan: str  # its digest
+    plan: str  # the digest of the plan
     documents: int
-    others: int  # redirects, talk, templates, and what has no passage
+    others: int  # pages left out: redirects, talk, templates, and pages without a paragraph
     characters: int
     bytes: int
     sha256: str
@@ -80,7 +80,7 @@ def words_path(folder: Path, number: int) -> Path:
 
 
 def finished_part(work: CorpusWork, number: int) -> PartRecord | None:
-    """Return the record of a part that needs no more work: its text is there, as long as it was written."""
+    """Return the record of a finished part; None if its text is missing or has another length."""
     record = read_record(PartRecord, record_path(work.folder, number), number, digest_of(work.plan))
     return record if record is not None and _is_there(work, record) else None
 
@@ -101,7 +101,7 @@ def make_part(work: CorpusWork, number: int) -> PartRecord:
 
 
 class TextWriter:
-    """Writes documents and counts what it writes; synced when it closes."""
+    """Write documents to a file and count them; closing syncs the file."""
 
     def __init__(self, path: Path, counter: WordCounter | None) -> None:
         self._path, self._counter = path, counter
@@ -150,10 +150,10 @@ def _is_there(work: CorpusWork, record: PartRecord) -> bool:
     return has_words and path.is_file() and path.stat().st_size == record.bytes
 
 
-# How often each word stands in a corpus: counted part by part, joined line by line, in bounded memory. What
-# is rarest is forgotten when too many different words were met; a vocabulary is made of the frequent ones.
-MOST_CHUNKS = 1 << 20  # different ones in memory: about 100 MB
-MOST_WORDS = 1 << 20  # that a vocabulary is trained from
+# Count the words of a corpus part by part, and join the counts line by line, in bounded memory. The rarest
+# words are forgotten when there are too many; only frequent ones matter for a vocabulary.
+MOST_CHUNKS = 1 << 20  # different words in memory take about 100 MB
+MOST_WORDS = 1 << 20  # for training a vocabulary
 OPEN_FILES = 200
 
 
@@ -170,7 +170,7 @@ class WordCounter:
             rarest *= 2
 
     def write(self, path: Path, *, cased: bool) -> None:
-        """Write `word<TAB>count` in the order of the words, so that files can be joined line by line."""
+        """Write `word<TAB>count` sorted by word, so that files can be joined line by line."""
         counts: Counter[str] = Counter()
         for chunk, count in self._chunks.items():
             for word in words_of(chunk.decode("utf-8"), cased=cased):
@@ -180,7 +180,7 @@ class WordCounter:
 
 
 def most_frequent(paths: Iterable[Path], most: int = MOST_WORDS) -> Counter[str]:
-    """Join sorted counts, some files at a time, and return the most frequent words."""
+    """Join sorted files of counts, OPEN_FILES at a time, and return the most frequent words."""
     waiting = list(paths)
     groups = [waiting[at : at + OPEN_FILES] for at in range(0, len(waiting), OPEN_FILES)]
     joined = [group[0].with_name(f"joined-{number}") for number, group in enumerate(groups)]

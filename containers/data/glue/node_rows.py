@@ -1,7 +1,7 @@
-"""Rows of a GLUE task as tokens, made once a node by its ranks together; then every rank maps them.
+"""Tokenise the rows of a GLUE task once per node: its ranks share the work, and then each maps the rows.
 
-They are made by stretches of the text, so that it may be larger than memory. What is made lies among the
-machine's temporary files, by the digest of what decides it: the next attempt there goes on from it.
+The text is read in stretches, so it may be larger than memory. The rows lie in the temporary folder of the
+node, named by the digest of everything that decides them, so the next attempt there reuses them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 
 FORMAT = 1
-STRETCH_BYTES = 4 << 20  # of text; its rows take some hundred megabytes while they are made
+STRETCH_BYTES = 4 << 20  # of text; making its rows takes some hundred megabytes of memory
 RECORD = "rows.json"  # written last
 _PARTS = "parts"
 
@@ -36,14 +36,14 @@ Ids = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples:
-    """Hold rows that lie end to end in one array: none is padded, so that batches are as short as theirs."""
+    """Hold rows end to end in one array without padding, so a batch is only as long as its longest row."""
 
     ids: Ids
-    begins: NDArray[np.int64]  # of rows in ids; one more than there are rows
-    firsts: Ids  # tokens of each row that are of its first segment, or its prompt
+    begins: NDArray[np.int64]  # where each row begins in ids, and the end of the last one
+    firsts: Ids  # how many tokens of each row belong to its first segment, or to its prompt
     labels: NDArray[np.float32]
-    digest: str  # of all that
-    left_out: int = 0  # rows that the official file is known to have damaged
+    digest: str  # of the four arrays
+    left_out: int = 0  # rows left out, because they are known to be damaged in the official file
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -79,13 +79,13 @@ class RowEncoder(Protocol):
 
     @property
     def identity(self) -> list[Json]:
-        """Return all that decides the rows beside the texts."""
+        """Return everything but the texts that decides the rows."""
 
     def encode(self, texts: Texts) -> EncodedRows: ...
 
 
 def node_rows(table: TaskTable, encoder: RowEncoder, contract: LaunchContract) -> Examples:
-    """Map the rows of a table: the ranks of the node make them if nobody has."""
+    """Map the rows of a table; the ranks of the node make them first if they are missing."""
     file = table.file
     decides: list[Json] = [FORMAT, table.task.name, file.name, file.size_bytes, file.etag]
     decides += [STRETCH_BYTES, table.place, *changed_at(table.source), *encoder.identity]
@@ -125,26 +125,26 @@ class RowWork:
 
     def make(self, number: int, report: Report) -> None:
         path, texts = self.part(number), read_texts(self.table, self.pieces[number])
-        block, beside = self.encoder.encode(texts), own_neighbour(path)
+        rows, temporary = self.encoder.encode(texts), own_neighbour(path)
         try:
             path.parent.mkdir(exist_ok=True)
-            with beside.open("wb") as file:
+            with temporary.open("wb") as file:
                 np.savez(
                     file,
-                    ids=block.ids,
-                    lengths=block.lengths,
-                    firsts=block.firsts,
-                    labels=block.labels,
+                    ids=rows.ids,
+                    lengths=rows.lengths,
+                    firsts=rows.firsts,
+                    labels=rows.labels,
                     left_out=texts.left_out,
                 )
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(path)
+            temporary.replace(path)
         except OSError as error:
-            if not self.record.exists():  # else whoever joined them has removed the parts
+            if not self.record.exists():  # if it exists, another rank has joined and removed the parts
                 raise DataError(
                     f"cannot write {path}: {error.strerror or error}",
-                    hint="stretches that are made are kept; make room, or set TMPDIR",
+                    hint="free some disk space, or set TMPDIR, and run again; finished parts are kept",
                 ) from error
         report(self.bytes_of(number))
 
@@ -153,13 +153,13 @@ class RowWork:
 
 
 def _make_together(work: RowWork, contract: LaunchContract) -> None:
-    """Make this rank's share of the stretches, and join them once all ranks of the node have made theirs."""
+    """Make this rank's share of the stretches, wait for the other ranks' shares, and join all."""
     numbers = work.numbers
     mine = numbers[contract.local_rank :: contract.local_world]
     if len(numbers) > 1:
         make_parts(work, mine, 1, f"{work.table.task.name} {work.table.split.name}")
     elif mine and not work.is_made(0):
-        work.make(0, lambda _: None)  # a moment, of which nobody needs to hear
+        work.make(0, lambda _: None)  # so quick that it needs no progress line
     wait_for_all(numbers, work.is_made, f"rows of {work.folder} are missing")
     with lone_process(work.folder / "join.lock"):
         if not work.record.exists():
@@ -167,26 +167,28 @@ def _make_together(work: RowWork, contract: LaunchContract) -> None:
 
 
 def _join(work: RowWork) -> None:
-    """Lay the rows of all stretches end to end, a stretch at a time, and remove these."""
+    """Write the rows of all stretches end to end, one stretch at a time, and remove the stretches."""
     table, running = work.table, hashlib.sha256()
     lengths = np.concatenate([_column(work, number, "lengths") for number in work.numbers])
     left_out = sum(int(_column(work, number, "left_out")) for number in work.numbers)
     if not len(lengths):
         raise DataError(
             f"{table.place}: {table.split.name} of {table.task.name} has no rows",
-            hint="give the task's own file, with its rows",
+            hint="give the task's official file, which has rows",
         )
     if left_out > table.task.known_damaged:
         raise DataError(
-            f"{table.file.name} has {left_out} lines that lack columns, and {table.task.name} is known to "
-            f"have {table.task.known_damaged}",
+            f"{table.file.name} has {left_out} lines that lack columns, but {table.task.name} is known to "
+            f"have only {table.task.known_damaged}",
             hint="download it again",
         )
     begins = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     sizes = {"ids": int(begins[-1]), "begins": len(begins), "firsts": len(lengths), "labels": len(lengths)}
     for name, size in sizes.items():
         whole, at = np.lib.format.open_memmap(_path(work, name), "w+", _KINDS[name], (size,)), 0
-        for part in [begins] if name == "begins" else (_column(work, each, name) for each in work.numbers):
+        for part in (
+            [begins] if name == "begins" else (_column(work, number, name) for number in work.numbers)
+        ):
             whole[at : at + len(part)] = part
             running.update(part.data)
             at += len(part)

@@ -1,7 +1,7 @@
-"""The tasks of GLUE (Wang et al. 2019) that have labels: where text and labels stand, how they are scored.
+"""The tasks of GLUE (Wang et al. 2019) that have labels: columns of text and labels, and metrics.
 
-Another task is one row of TASKS. Columns are those of the official download; Hugging Face's datasets has
-names of its own for some. The order of labels is datasets', so that models trained elsewhere fit.
+Another task is one row of TASKS. Columns have the names of the official download; the library datasets of
+Hugging Face renames some. Labels have the order of datasets, as in models that were trained elsewhere.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-DATASETS_LABEL = "label"  # of every task, as a number
+DATASETS_LABEL = "label"  # the column of every task in datasets; it holds a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Name one set as people see it, and its file without the ending."""
+    """Name one set of a task, and its file."""
 
     name: str
-    tsv: str
+    tsv: str  # without .tsv
 
 
 DEV = (Split(name="dev", tsv="dev"),)
@@ -29,11 +29,11 @@ class Task:
     texts: tuple[str, ...]  # columns of the TSV files: one sentence, or two
     label: str
     metrics: tuple[str, ...]
-    labels: tuple[str, ...] = ()  # none: a score from 0 to highest_score
-    datasets_texts: tuple[str, ...] = ("sentence1", "sentence2")  # the same columns as datasets names them
-    columns: tuple[str, ...] = ()  # of official files without a line of headings
+    labels: tuple[str, ...] = ()  # empty: the label is a score from 0 to highest_score
+    datasets_texts: tuple[str, ...] = ("sentence1", "sentence2")  # the names of `texts` in datasets
+    columns: tuple[str, ...] = ()  # given if the official files have no line of headings
     dev: tuple[Split, ...] = DEV
-    known_damaged: int = 0  # lines of the official files that lack columns; readers leave them out
+    known_damaged: int = 0  # lines of the official files that lack columns, and are left out
     highest_score: float = 0.0
 
     @property
@@ -86,7 +86,7 @@ TASKS: Mapping[str, Task] = {
             label="is_duplicate",
             labels=_BINARY,
             metrics=("accuracy", "f1"),
-            known_damaged=3,  # of train.tsv: 363,849 lines, 363,846 pairs in the published counts
+            known_damaged=3,  # train.tsv has 363,849 lines, and the published count is 363,846 pairs
         ),
         Task(
             name="stsb",
@@ -131,6 +131,5 @@ TASKS: Mapping[str, Task] = {
 
 
 def find_task(text: str) -> Task | None:
-    """Return the task of this name. `SST-2` and `sst2` are one; nothing else is taken away, so that no
-    path is a task."""
+    """Return the task of this name, with or without the hyphen (SST-2, sst2). No path is a task's name."""
     return TASKS.get(text.lower().replace("-", "", 1))

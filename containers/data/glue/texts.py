@@ -1,7 +1,7 @@
-"""One set of a GLUE task as texts and labels, by stretches of a TSV file here or in S3.
+"""Read one set of a GLUE task as texts and labels, in stretches of a local TSV file or one in S3.
 
-Its columns are those of GLUE's download, or of what Hugging Face's datasets writes: tabs apart, no quoting, a
-line of headings or none. What is wrong with a file is said with its name and line.
+The columns are those of GLUE's official download, or those that Hugging Face's datasets writes: separated by
+tabs, without quoting, with or without a line of headings. Errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from slipway.containers.data.sources.locations import is_remote, open_source, pu
 from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source, SourceFile
 
-MARK = "\ufeff"  # some editors, and Microsoft's own MRPC files, begin with it
+MARK = "\ufeff"  # a byte order mark: some editors write one, and Microsoft's MRPC files have one
 TRAIN = Split(name="train", tsv="train")
-_TAIL_BYTES = 64 << 10  # read at once to complete a stretch's last line
-_SHOWN = 60
+_TAIL_BYTES = 64 << 10  # read at a time to complete the last line of a stretch
+_SHOWN_LETTERS = 60
 _LAYOUT = (
-    "give a task's folder as GLUE's download has it; a split of datasets becomes such a file by "
+    "give a task's folder as in GLUE's download; to write a split of datasets as such a file: "
     'split.to_csv("train.tsv", sep="\\t", index=False, quoting=3)'
 )
 
 
 @dataclass(slots=True, kw_only=True)
 class Texts:
-    """Hold some rows of a split. `second` is empty for single sentences; labels count from 0, or are
-    scores."""
+    """Hold some rows of a split."""
 
     first: list[str] = field(default_factory=list)
-    second: list[str] = field(default_factory=list)
-    labels: list[float] = field(default_factory=list)
-    left_out: int = 0  # rows that the official file is known to have damaged
+    second: list[str] = field(default_factory=list)  # empty for single sentences
+    labels: list[float] = field(default_factory=list)  # numbers of classes, from 0, or scores
+    left_out: int = 0  # rows left out, because they are known to be damaged in the official file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +45,14 @@ class Header:
     columns: int
     texts: tuple[int, ...]
     label: int
-    is_line: bool  # of the file
+    is_line: bool  # False if the file has no line of headings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTable:
-    """Hold one split of a task as a file of rows that is read by stretches."""
+    """Hold one split of a task as a file of rows that is read in stretches."""
 
-    place: str  # in words
+    place: str  # the folder or address, for messages
     task: Task
     split: Split
     source: Source
@@ -61,12 +60,12 @@ class TaskTable:
     header: Header
 
     def pieces(self, size_bytes: int) -> list[Piece]:
-        """Return the stretches of about this size that make up the file."""
+        """Cut the file into stretches of this size; the last one may be shorter."""
         name, end = self.file.name, self.file.size_bytes
         return [Piece(name, at, min(at + size_bytes, end)) for at in range(0, end, size_bytes)]
 
     def line(self, start: int, number: int) -> str:
-        """Return the name and number in the file of a line, counted from 1 in the stretch from `start`."""
+        """Return FILE:LINE for line `number`, counted from 1, of the stretch from byte `start`."""
         reads = (
             self.source.read(self.file.name, at, min(BLOCK_BYTES, start - at))
             for at in range(0, start, BLOCK_BYTES)
@@ -91,7 +90,7 @@ def open_table(place: str, task: Task, split: Split, *, bucket_owner: str | None
 
 
 def read_texts(table: TaskTable, piece: Piece) -> Texts:
-    """Read the rows whose lines begin in a stretch; one that begins right at it belongs to the one before."""
+    """Read the rows of the lines that the stretch owns, as `lines` of corpus/documents.py decides."""
     task, header, found = table.task, table.header, Texts()
     for number, cells in _rows(table, piece):
         if len(cells) != header.columns and found.left_out < task.known_damaged:
@@ -99,16 +98,16 @@ def read_texts(table: TaskTable, piece: Piece) -> Texts:
             continue
         if len(cells) != header.columns:
             raise DataError(
-                f"{table.line(piece.start, number)} has {len(cells)} columns, and {task.name} has "
+                f"{table.line(piece.start, number)} has {len(cells)} columns, but {task.name} has "
                 f"{header.columns}",
-                hint=f"columns are set apart by tabs: {_wanted(task)}",
+                hint=f"separate the columns by tabs: {_wanted(task)}",
             )
         label = _label(task, cells[header.label])
         if label is None:
             raise DataError(
-                f"{table.line(piece.start, number)} has the label {cells[header.label][:_SHOWN]!r}; "
+                f"{table.line(piece.start, number)} has the label {cells[header.label][:_SHOWN_LETTERS]!r}; "
                 f"{task.name} has {_allowed(task)}",
-                hint="is it the task's own file, and not its test set, which has no labels?",
+                hint="give train.tsv or dev.tsv of the task; its test set has no labels",
             )
         found.labels.append(label)
         for texts, at in zip((found.first, found.second), header.texts, strict=False):
@@ -117,7 +116,7 @@ def read_texts(table: TaskTable, piece: Piece) -> Texts:
 
 
 def _rows(table: TaskTable, piece: Piece) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each line of a stretch but for headings, with its number there."""
+    """Yield each line of a stretch except the headings: its number in the stretch, and its cells."""
     blocks = _blocks(table.source, table.file, piece.start, piece.stop)
     for number, line in enumerate(lines(table.file.name, blocks, is_first=piece.start == 0), 1):
         is_first = piece.start == 0 and number == 1
@@ -147,22 +146,22 @@ def _text(where: str, line: bytes) -> str:
 
 
 def _header(name: str, task: Task, first: Sequence[str]) -> Header:
-    there = first
+    columns = first
     if task.columns and not {*task.datasets_texts, DATASETS_LABEL} <= {*first}:
-        there = task.columns  # the official file has no headings
-    named = ((task.texts, task.label), (task.datasets_texts, DATASETS_LABEL))
-    texts, label = next((found for found in named if {*found[0], found[1]} <= {*there}), named[0])
-    missing = [wanted for wanted in (*texts, label) if wanted not in there]
+        columns = task.columns  # the official file has no headings
+    layouts = ((task.texts, task.label), (task.datasets_texts, DATASETS_LABEL))
+    texts, label = next((found for found in layouts if {*found[0], found[1]} <= {*columns}), layouts[0])
+    missing = [wanted for wanted in (*texts, label) if wanted not in columns]
     if missing:
         raise DataError(
-            f"{name}:1 has no column {', '.join(missing)}; it has {', '.join(there)[:_SHOWN]!r}",
+            f"{name}:1 has no column {', '.join(missing)}; it has {', '.join(columns)[:_SHOWN_LETTERS]!r}",
             hint=f"{task.name} has {_wanted(task)}",
         )
     return Header(
-        columns=len(there),
-        texts=tuple(there.index(text) for text in texts),
-        label=there.index(label),
-        is_line=there is first,
+        columns=len(columns),
+        texts=tuple(columns.index(text) for text in texts),
+        label=columns.index(label),
+        is_line=columns is first,
     )
 
 
@@ -172,7 +171,7 @@ def _label(task: Task, text: str) -> float | None:
         return float(text) if is_number and float(text) <= task.highest_score else None
     if text in task.labels:
         return float(task.labels.index(text))
-    return float(text) if text in map(str, range(task.outputs)) else None  # as datasets writes it
+    return float(text) if text in map(str, range(task.outputs)) else None  # datasets writes numbers
 
 
 def _allowed(task: Task) -> str:

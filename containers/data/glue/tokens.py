@@ -1,4 +1,7 @@
-"""Texts of a GLUE task as token ids: [CLS] first [SEP] or [CLS] first [SEP] second [SEP], cut to a length."""
+"""Turn texts of a GLUE task into rows of token ids, cut to a length.
+
+A row is [CLS] first [SEP] or [CLS] first [SEP] second [SEP].
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.runtime.collective import Json
 
 BLOCK_TEXTS = 4096  # tokenised at once
-# A word of its own at the end of each text, so that a text without any token still is one of the engine's.
+# One more word at the end of each text, removed afterwards: the engine skips texts without a token.
 _END = b" ."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordPieces:
-    """Make rows for an encoder's classifier."""
+    """Make the rows that a classifier on an encoder reads."""
 
     vocabulary: Vocabulary
     is_cased: bool
-    longest: int  # row, in tokens
+    longest: int  # tokens of a row at most
 
     @property
     def identity(self) -> list[Json]:
@@ -65,7 +68,7 @@ def _row(
 
 
 def _shares(first: int, second: int, room: int) -> tuple[int, int]:
-    """Return what each text keeps: the shorter keeps all if it needs less than half of the room."""
+    """Return how many tokens each text keeps: the shorter keeps all if it needs at most half of the room."""
     if first + second <= room:
         return first, second
     shorter = min(first, second)
@@ -97,7 +100,7 @@ def _block(engine: NativeEngine, texts: Sequence[bytes]) -> Iterator[Sequence[in
     if len(ends) == len(lines):
         yield from (tokens[begin : end - 1] for begin, end in pairwise([0, *ends]))
         return
-    for line in lines:  # one of them is so long that the engine cuts it
+    for line in lines:  # one by one: the engine cuts a text that is too long, so there are too many ends
         engine.clear()
         engine.add(line, SENTENCE_PER_LINE)
         yield engine.numbers()[0][:-1]

@@ -1,6 +1,7 @@
-"""What turns texts into ids: gigatoken where it knows the vocabulary, else tokenizers; the ids are the same.
+"""Byte-pair encoding: read a BPE vocabulary, and turn texts into ids with the fastest library that can.
 
-A third is a class with `encode`, and a row of ENGINES; the first that opens is taken.
+All engines give the same ids. To add one, add a row to ENGINES, fastest first: a class that takes the bytes
+of a tokenizer.json, raises CannotOpen if it cannot use them, and has `encode`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     import tokenizers
 
 
-# gigatoken remembers every word it met; text of random letters takes ten bytes for each of its own.
+# gigatoken remembers every word. If nearly all are new, that takes ten bytes of memory per byte of text.
 MOST_REMEMBERED_BYTES = 512 << 20
-_STATM = Path("/proc/self/statm")  # proc(5): its second number counts resident pages
+_STATM = Path("/proc/self/statm")  # the second number counts resident pages: proc(5)
 
 
 class BpeEngine(Protocol):
@@ -36,11 +37,11 @@ class BpeEngine(Protocol):
 
 
 class CannotOpen(Exception):
-    """The library is not installed, or does not know this kind of vocabulary."""
+    """The library is not installed, or cannot read this kind of vocabulary."""
 
 
 class GigatokenEngine:
-    """Encode with gigatoken; what it remembers is dropped when it grows large."""
+    """Encode with gigatoken; open it again when the words that it remembers take too much memory."""
 
     def __init__(self, content: bytes, most_bytes: int = MOST_REMEMBERED_BYTES) -> None:
         self._content, self._most_bytes = content, most_bytes
@@ -50,7 +51,7 @@ class GigatokenEngine:
         if resident_bytes() > self._limit:
             del self._tokenizer
             self._open()
-        # One by one: its batches are arrays of awkward, whose import takes as long as encoding some corpora.
+        # One by one: batches need the library awkward, and to import it takes longer than a small corpus.
         encode = self._tokenizer.encode
         return [encode(text) for text in texts]
 
@@ -62,7 +63,7 @@ class GigatokenEngine:
         try:
             self._tokenizer: gigatoken.Tokenizer = Tokenizer.from_json(self._content)
         except RuntimeError as error:
-            raise CannotOpen(f"gigatoken cannot: {str(error).splitlines()[0]}") from None
+            raise CannotOpen(f"gigatoken cannot read it: {str(error).splitlines()[0]}") from None
         self._limit = resident_bytes() + self._most_bytes
 
 
@@ -70,7 +71,7 @@ class TokenizersEngine:
     """Encode with Hugging Face's tokenizers."""
 
     def __init__(self, content: bytes) -> None:
-        # Each worker has a processor; the library would start threads for all of them in each.
+        # There is a worker per processor, and the library would start as many threads in each worker.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             from tokenizers import Tokenizer
@@ -79,7 +80,7 @@ class TokenizersEngine:
         try:
             self._tokenizer: tokenizers.Tokenizer = Tokenizer.from_str(content.decode())
         except Exception as error:  # noqa: BLE001  # the library raises nothing narrower
-            raise CannotOpen(f"tokenizers cannot: {str(error).splitlines()[0]}") from None
+            raise CannotOpen(f"tokenizers cannot read it: {str(error).splitlines()[0]}") from None
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -93,7 +94,7 @@ ENGINES: Mapping[str, Callable[[bytes], BpeEngine]] = {
 
 
 def best_engine(vocabulary: BpeVocabulary) -> tuple[str, str]:
-    """Return the fastest engine that knows the vocabulary, and why it is not the first one, if so."""
+    """Return the first engine that opens the vocabulary, and why those before it did not ("" if none)."""
     reasons: list[str] = []
     for name in ENGINES:
         try:
@@ -102,7 +103,7 @@ def best_engine(vocabulary: BpeVocabulary) -> tuple[str, str]:
             reasons.append(str(error))
         else:
             return name, "; ".join(reasons)
-    raise DataError(f"nothing here reads {vocabulary.name}: {'; '.join(reasons)}", hint=HINT)
+    raise DataError(f"no engine reads {vocabulary.name}: {'; '.join(reasons)}", hint=HINT)
 
 
 @lru_cache(maxsize=1)
@@ -115,12 +116,12 @@ def resident_bytes() -> int:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-# A BPE vocabulary: a tokenizer.json, as Pythia and GPT-NeoX publish it, or the two files of GPT-2.
-# Other names of such files are rows of JSONS and PAIRS.
+# A BPE vocabulary is a tokenizer.json, as Pythia and GPT-NeoX publish it, or GPT-2's vocabulary and merges.
+# Further file names are entries of JSONS and PAIRS.
 JSONS = ("tokenizer.json", "20B_tokenizer.json")
-# GPT-2's vocabulary and its merges: transformers', OpenAI's and Megatron-LM's names.
+# GPT-2's two files as named by transformers, OpenAI and Megatron-LM.
 PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"), ("gpt2-vocab.json", "gpt2-merges.txt"))
-MOST_BYTES = 64 << 20  # Pythia's has 2 MB
+MOST_BYTES = 64 << 20  # Pythia's vocabulary has 2 MB
 END_OF_DOCUMENT = "<|endoftext|>"
 HINT = "give a tokenizer.json, or a folder with one or with GPT-2's vocab.json and merges.txt"
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -128,26 +129,26 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BpeVocabulary:
-    """Hold a tokenizer.json, and what of it decides the files that are written."""
+    """Hold a tokenizer.json, and the facts of it that decide the token files."""
 
     name: str
     json: bytes = field(repr=False)
-    entries: int
-    # Of the tokens that stand for themselves in a text, such as the end of a document.
-    ids: Mapping[str, int] = field(repr=False)
+    size: int  # the largest id plus one
+    # The ids of added tokens, such as the end of a document: no merge makes them.
+    added: Mapping[str, int] = field(repr=False)
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.json).hexdigest()
 
     def id_of(self, token: str) -> int:
-        if token not in self.ids:
-            known = ", ".join(sorted(self.ids)[:8]) or "none"
+        if token not in self.added:
+            known = ", ".join(sorted(self.added)[:8]) or "none"
             raise DataError(
                 f"{self.name} has no token {token!r} to end a document with",
-                hint=f"set end_of_document to none or to one of its own: {known}",
+                hint=f"set end_of_document to none or to a token of the vocabulary: {known}",
             )
-        return self.ids[token]
+        return self.added[token]
 
 
 def read_bpe_vocabulary(path: Path) -> BpeVocabulary:
@@ -159,48 +160,50 @@ def read_bpe_vocabulary(path: Path) -> BpeVocabulary:
 
 
 def find_bpe_vocabulary(place: str, names: Collection[str], read: Callable[[str], bytes]) -> BpeVocabulary:
-    """Return the vocabulary among files of these names; a lone file is a tokenizer.json."""
+    """Find the vocabulary among files of these names; a lone file is taken for a tokenizer.json."""
     if len(names) == 1:
         (name,) = names
         return parse_bpe_vocabulary(place, read(name))
     for name in JSONS:
         if name in names:
             return parse_bpe_vocabulary(f"{place}/{name}", read(name))
-    for entries, merges in PAIRS:
-        if entries in names and merges in names:
-            content = _joined(f"{place}/{entries}", read(entries), read(merges))
-            return parse_bpe_vocabulary(f"{place}/{entries}", content)
+    for vocab, merges in PAIRS:
+        if vocab in names and merges in names:
+            content = _joined(f"{place}/{vocab}", read(vocab), read(merges))
+            return parse_bpe_vocabulary(f"{place}/{vocab}", content)
     raise DataError(f"{place} holds no BPE vocabulary among {len(names)} files", hint=HINT)
 
 
 def parse_bpe_vocabulary(name: str, content: bytes) -> BpeVocabulary:
-    """Parse a tokenizer.json; `name` is where it was read, for messages."""
+    """Parse a tokenizer.json; `name` is its path or address, for messages."""
     found = _object(name, content)
     model = found.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
     if kind != "BPE" or not isinstance(model, dict) or not _are_ids(model.get("vocab")):
-        raise DataError(f"{name} is no BPE vocabulary: its model is {kind or 'missing'}", hint=HINT)
+        raise DataError(f"{name} is not a BPE vocabulary: its model is {kind or 'missing'}", hint=HINT)
     try:
         added = {str(entry["content"]): int(entry["id"]) for entry in found.get("added_tokens") or []}
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise DataError(f"{name} has added_tokens that are not a list of content and id", hint=HINT) from None
+        raise DataError(
+            f"{name}: added_tokens must be a list of objects with content and id", hint=HINT
+        ) from None
     vocabulary: dict[str, int] = model["vocab"]
     return BpeVocabulary(
         name=name,
         json=content,
-        entries=max([*vocabulary.values(), *added.values()], default=-1) + 1,
-        ids=added,
+        size=max([*vocabulary.values(), *added.values()], default=-1) + 1,
+        added=added,
     )
 
 
 def _joined(name: str, vocabulary: bytes, merges: bytes) -> bytes:
-    """Write GPT-2's two files as the tokenizer.json that transformers would make of them."""
+    """Return the tokenizer.json that transformers would make of GPT-2's two files."""
     entries = _object(name, vocabulary)
     lines = [line for line in merges.decode("utf-8", "replace").split("\n") if line]
     if lines and lines[0].startswith("#version"):
         del lines[0]
     if END_OF_DOCUMENT not in entries:
-        raise DataError(f"{name} is not GPT-2's: it has no {END_OF_DOCUMENT}", hint=HINT)
+        raise DataError(f"{name} is not GPT-2's vocabulary: it has no {END_OF_DOCUMENT}", hint=HINT)
     end = {"id": entries[END_OF_DOCUMENT], "content": END_OF_DOCUMENT, "special": True}
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     content = {
@@ -219,7 +222,7 @@ def _object(name: str, content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise DataError(f"{name} is not JSON", hint=HINT) from None
     if not isinstance(found, dict):
-        raise DataError(f"{name} holds no object", hint=HINT)
+        raise DataError(f"{name} is not a JSON object", hint=HINT)
     return found
 
 

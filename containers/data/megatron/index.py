@@ -1,9 +1,9 @@
-"""Tokens as Megatron-LM and GPT-NeoX read them: NAME.bin holds ids end to end, NAME.idx says where they lie.
+"""Read and write token files of Megatron-LM and GPT-NeoX: NAME.bin holds ids, NAME.idx says where they lie.
 
 NAME.idx, little-endian: 9 bytes of magic, the version (8 bytes), the code of the ids' type (1), the number of
-sequences (8) and of documents plus one (8). Then of all sequences the lengths (int32), then their first bytes
-in NAME.bin (int64); then of all documents the first sequences, and at last the number of sequences (int64).
-Source: Megatron-LM, megatron/core/datasets/indexed_dataset.py. Both files are mapped, never read whole.
+sequences (8), the number of documents plus one (8). Then the length of each sequence (int32), the first byte
+of each sequence in NAME.bin (int64), the first sequence of each document (int64), and the number of sequences
+(int64). Source: megatron/core/datasets/indexed_dataset.py. Files are mapped for reading, never read whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slipway.containers.runtime.named_files import UnusableFile, open_regular
 MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
 HEADER = struct.Struct("<9sQBQQ")
-# The codes that both projects give to whole numbers; they disagree on fractions.
+# The codes of both projects for integer types; they disagree on floating-point types.
 TYPES: Mapping[int, type[np.integer[Any]]] = {
     1: np.uint8,
     2: np.int8,
@@ -35,10 +35,10 @@ TYPES: Mapping[int, type[np.integer[Any]]] = {
     8: np.uint16,
 }
 CODES: Mapping[type[np.integer[Any]], int] = {kind: code for code, kind in TYPES.items()}
-# Both projects write 16 bits for vocabularies below this size.
+# Both projects write 16-bit ids for vocabularies below this size.
 MOST_IN_16_BITS = 65_500
 SAMPLED_SEQUENCES = 4096
-NAMES = "give the path of the two files, .bin and .idx side by side, without these endings"
+NAMES = "give the path of the two files, which lie side by side, without .bin or .idx"
 MADE_AGAIN = "copy both files again, or prepare the tokens again"
 
 Ids = NDArray[np.integer[Any]]
@@ -46,13 +46,13 @@ Ids = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TokenIndex:
-    """Hold tokens and where each document of them lies, mapped from their two files."""
+    """Hold tokens and the place of each document, mapped from the two files."""
 
     prefix: Path
     tokens: Ids = field(repr=False)
     lengths: NDArray[np.int32] = field(repr=False)  # of sequences, in tokens
     pointers: NDArray[np.int64] = field(repr=False)  # where the bytes of each sequence begin
-    # The first sequence of each document, and after the last document the number of sequences.
+    # The first sequence of each document, and then the number of sequences.
     document_starts: NDArray[np.int64] = field(repr=False)
 
     @classmethod
@@ -77,7 +77,7 @@ class TokenIndex:
 
     @property
     def identity(self) -> str:
-        """Return a cheap digest that tells these tokens from others: sizes, and where some begin."""
+        """Return a cheap digest that tells these tokens from others: of sizes, and of some beginnings."""
         size, count = self.tokens.itemsize, len(self.pointers)
         digest = hashlib.sha256(f"{size} {count} {self.documents} {len(self.tokens)}".encode())
         digest.update(self.pointers[:: max(1, count // SAMPLED_SEQUENCES)].tobytes())
@@ -89,13 +89,13 @@ class TokenIndex:
         first, last = self.document_starts[documents], self.document_starts[documents + 1] - 1
         begins = self.pointers[np.minimum(first, len(self.pointers) - 1)] // size
         ends = self.pointers[last] // size + self.lengths[last]
-        # A document of no sequence holds no token.
+        # A document without sequences has no tokens.
         return begins, np.where(first <= last, ends - begins, 0)
 
     def _check(self) -> None:
         starts, sequences = self.document_starts, len(self.lengths)
         if not sequences or len(starts) < 2:
-            raise DataError(f"{self.prefix} holds no document", hint="prepare tokens from more text")
+            raise DataError(f"{self.prefix} holds no documents", hint="prepare tokens from more text")
         if starts[0] != 0 or starts[-1] != sequences or self.pointers[0] != 0:
             raise DataError(
                 f"{index_path(self.prefix)} is damaged: its documents end at sequence {starts[-1]} "
@@ -106,8 +106,8 @@ class TokenIndex:
         described, there = int(self.pointers[-1]) + int(self.lengths[-1]) * size, len(self.tokens) * size
         if described != there:
             raise DataError(
-                f"{index_path(self.prefix)} describes {described:,} bytes of tokens, and "
-                f"{tokens_path(self.prefix)} has {there:,}: one is cut off or of another corpus",
+                f"{index_path(self.prefix)} describes {described:,} bytes of tokens, but "
+                f"{tokens_path(self.prefix)} has {there:,}: one is cut off, or they are of two corpora",
                 hint=MADE_AGAIN,
             )
 
@@ -139,12 +139,12 @@ def _header(path: Path) -> tuple[int, int, int]:
     if version != VERSION or code not in TYPES:
         raise DataError(
             f"{path} has version {version} and ids of type {code}",
-            hint=f"version {VERSION} is read, and the types {', '.join(map(str, TYPES))}",
+            hint=f"only version {VERSION} and the types {', '.join(map(str, TYPES))} are supported",
         )
     if size != HEADER.size + 12 * sequences + 8 * starts:
         raise DataError(
-            f"{path} has {size:,} bytes, which is not what {sequences:,} sequences and {starts:,} document "
-            f"ends take",
+            f"{path} has {size:,} bytes, which does not fit its {sequences:,} sequences and {starts:,} "
+            "document starts",
             hint=MADE_AGAIN,
         )
     return code, sequences, starts
@@ -157,7 +157,7 @@ def _mapped(path: Path, kind: np.dtype[Any], offset: int, count: int | None = No
             size = path.stat().st_size - offset
             if count is None and size % kind.itemsize:
                 raise DataError(
-                    f"{path} has {size:,} bytes, and its ids take {kind.itemsize} each", hint=MADE_AGAIN
+                    f"{path} has {size:,} bytes, but its ids take {kind.itemsize} each", hint=MADE_AGAIN
                 )
             length = size // kind.itemsize if count is None else count
             if not length:
@@ -169,13 +169,13 @@ def _mapped(path: Path, kind: np.dtype[Any], offset: int, count: int | None = No
         raise DataError(f"cannot map {path}: {error.strerror or error}", hint=NAMES) from error
 
 
-# Writes NAME.bin as documents come, and NAME.idx when they end: synced, and known by digest.
+# TokenWriter writes NAME.bin document by document; write_index writes NAME.idx afterwards. Both are synced.
 CHUNK_SEQUENCES = 1 << 20
-MOST_TOKENS = 2**31 - 1  # of a document: its length has 32 bits
+MOST_TOKENS = 2**31 - 1  # of a document: the index stores its length in 32 bits
 
 
 class TokenWriter:
-    """Write documents end to end; each is one sequence."""
+    """Write documents end to end, each as one sequence."""
 
     def __init__(self, path: Path, kind: type[np.integer[Any]]) -> None:
         self._path, self._kind = path, kind
@@ -193,10 +193,10 @@ class TokenWriter:
             os.fsync(file.fileno())
 
     def add(self, ids: Ids, lengths: NDArray[np.int64]) -> None:
-        """Write these documents: `ids` holds them end to end, `lengths` says how many ids each has."""
+        """Write documents: `ids` holds them end to end, `lengths` the number of ids of each."""
         if len(lengths) and lengths.max() > MOST_TOKENS:
             raise DataError(
-                f"a document has {lengths.max():,} tokens, and an index counts to {MOST_TOKENS:,}",
+                f"a document has {lengths.max():,} tokens, but an index allows at most {MOST_TOKENS:,}",
                 hint="cut it into several documents",
             )
         data = np.ascontiguousarray(ids, np.dtype(self._kind).newbyteorder("<")).data.cast("B")
@@ -215,7 +215,7 @@ class TokenWriter:
 
 
 def write_index(path: Path, kind: type[np.integer[Any]], lengths: Sequence[NDArray[np.int32]]) -> str:
-    """Write the index of documents of these lengths, one array after the other; return its SHA-256."""
+    """Write the index of documents with these lengths; return its SHA-256."""
     digest = hashlib.sha256()
     with path.open("wb") as file:
         for data in _index(np.dtype(kind).itemsize, CODES[kind], lengths):

@@ -1,7 +1,7 @@
-"""Tokens of a corpus for the ranks of a node: prepared before, or made of its text once a node; never held.
+"""Map the tokens of a corpus for the ranks of a node: prepared before, or made from text once per node.
 
-What is made of text stays among the machine's temporary files, by the digest of what decides it: the ranks of
-a node share the work, and the next attempt there finds it.
+The ranks of a node share the work. The tokens lie in the temporary folder of the node, named by the digest of
+everything that decides them, so the next attempt there reuses them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTokens:
-    """Hold tokens that are mapped, and what tells them from all others."""
+    """Hold mapped tokens, and the digest that identifies them."""
 
     index: TokenIndex
     digest: str
 
 
 def node_tokens(place: str, vocabulary: BpeVocabulary, *, field: str, contract: LaunchContract) -> NodeTokens:
-    """Map the tokens of what lies at a path or S3 address: the ranks of a node make them if nobody has.
+    """Map the tokens of a path or S3 address; the ranks of the node make them first if they are missing.
 
-    `field` holds the text of documents that are JSON.
+    `field` names the field of JSON documents that holds the text.
     """
     if not is_remote(place) and index_path(Path(place) / TOKENS).exists():
         return _prepared(Path(place), vocabulary)
@@ -52,13 +52,13 @@ def node_tokens(place: str, vocabulary: BpeVocabulary, *, field: str, contract: 
 
 
 def _prepared(folder: Path, vocabulary: BpeVocabulary) -> NodeTokens:
-    """Map what prepare_tokens made; refuse tokens of another vocabulary, which mean other words."""
+    """Map what prepare_tokens made; refuse tokens of another vocabulary, whose ids mean other words."""
     path = folder / MANIFEST
     manifest = read_json(path) if path.exists() else {}
-    found = manifest.get("vocabulary_sha256", f"that no {MANIFEST} names")
+    found = manifest.get("vocabulary_sha256", f"that {MANIFEST} does not name")
     if found != vocabulary.digest:
         raise DataError(
-            f"{folder} holds tokens of the vocabulary {found}, and the model's is {vocabulary.digest}",
+            f"{folder} holds tokens of the vocabulary {found}, but the model's is {vocabulary.digest}",
             hint="prepare the tokens with the model's own tokenizer.json",
         )
     return _mapped(folder, manifest)
@@ -79,7 +79,7 @@ def _work(place: str, vocabulary: BpeVocabulary, field: str, contract: LaunchCon
         parts=parts,
         field=field,
         vocabulary=vocabulary.digest,
-        entries=vocabulary.entries,
+        vocabulary_size=vocabulary.size,
         end_of_document=vocabulary.id_of(END_OF_DOCUMENT),
         engine=engine,
     )
@@ -89,7 +89,7 @@ def _work(place: str, vocabulary: BpeVocabulary, field: str, contract: LaunchCon
 def _make_together(
     work: TokenWork, vocabulary: BpeVocabulary, contract: LaunchContract
 ) -> Mapping[str, object]:
-    """Make this rank's share of the parts, and merge them once all ranks of the node have made theirs."""
+    """Make this rank's share of the parts, wait for the other ranks' shares, and merge all."""
     begin_tokens(work, vocabulary.json)
     numbers = range(len(work.parts))
     make_parts(work, numbers[contract.local_rank :: contract.local_world], workers_of(contract), "tokens")

@@ -1,11 +1,11 @@
-"""Samples of one length for a decoder: documents in another order each epoch, laid end to end, and cut.
+"""Cut samples of one length for a decoder from documents laid end to end, in another order each epoch.
 
     samples = Samples(TokenIndex.open(folder / "tokens"), length=2048, seed=1)
     rows = samples.rows(range(taken + rank, taken + batch, world))  # inputs rows[:, :-1], labels rows[:, 1:]
 
-Sample `n` of a training is a function of tokens, length, seed and n, whoever reads it: resuming takes only
-the number of samples that were taken. Documents are shuffled, then samples, both over the whole corpus.
-Memory does not grow with it, but for 8 bytes per 1024 documents and what the system keeps of mapped files.
+Sample `n` of a training depends only on the tokens, length, seed and n, so resuming needs only the number of
+samples taken so far. Documents are shuffled, then samples, both over the whole corpus. That takes 8 bytes of
+memory per 1024 documents, beside the pages of mapped files that the system keeps.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.index import MADE_AGAIN, Ids, TokenIndex, index_path
 from slipway.containers.data.tokens.rng import Stream
 
-OF_DOCUMENTS, OF_SAMPLES = 7, 8  # what a stream of random numbers is for, as in rng.py and rows/loader.py
+OF_DOCUMENTS, OF_SAMPLES = 7, 8  # the uses of random numbers here; rng.py and rows/loader.py have others
 GROUP_DOCUMENTS = 1024
-PASS_DOCUMENTS = 64 * GROUP_DOCUMENTS  # at once, while an epoch is laid out
-KEPT_EPOCHS = 2  # a batch may take the last samples of one and the first of the next
+PASS_DOCUMENTS = 64 * GROUP_DOCUMENTS  # documents per pass while an epoch is laid out
+KEPT_EPOCHS = 2  # a batch may cross from one epoch to the next
 LONGEST = 1 << 24
 
 
 class Samples:
-    """Return samples by number, `length` + 1 tokens each: the last token of one is the first of the next.
+    """Return samples by number, `length` + 1 tokens each; neighbours in the epoch's order share one token.
 
-    An epoch's last tokens, fewer than `length`, are left out; they are others in each epoch.
+    Each epoch leaves out its last tokens, fewer than `length`; they differ from epoch to epoch.
     """
 
     def __init__(self, index: TokenIndex, length: int, seed: int) -> None:
         if not 1 <= length <= LONGEST:
-            raise DataError(f"a sample of {length} tokens", hint=f"give a length from 1 to {LONGEST}")
+            raise DataError(f"the length of samples is {length}", hint=f"give a length from 1 to {LONGEST}")
         self.index, self.length, self.seed = index, length, seed
         self.per_epoch = (len(index.tokens) - 1) // length
         if self.per_epoch < 1:
@@ -46,7 +46,7 @@ class Samples:
         self._epochs: OrderedDict[int, EpochLayout] = OrderedDict()
 
     def rows(self, numbers: Sequence[int]) -> NDArray[np.int64]:
-        """Return these samples of the training, a row each; number `per_epoch` begins the second epoch."""
+        """Return these samples of the training, one per row; number `per_epoch` begins the second epoch."""
         found = np.empty((len(numbers), self.length + 1), np.int64)
         for row, number in zip(found, numbers, strict=True):
             epoch, sample = divmod(number, self.per_epoch)
@@ -57,7 +57,8 @@ class Samples:
         """Return one sample of one epoch."""
         if not 0 <= number < self.per_epoch or epoch < 0:
             raise DataError(
-                f"sample {number} of epoch {epoch}", hint=f"an epoch has samples 0 to {self.per_epoch - 1}"
+                f"there is no sample {number} of epoch {epoch}",
+                hint=f"an epoch has samples 0 to {self.per_epoch - 1}",
             )
         layout = self._layout(epoch)
         place = int(layout.samples.at(np.array([number]))[0])
@@ -72,7 +73,7 @@ class Samples:
 
 
 class EpochLayout:
-    """Lay the documents of one epoch end to end: places are found by groups of documents."""
+    """Lay the documents of one epoch end to end; only the ends of groups of documents are stored."""
 
     def __init__(self, index: TokenIndex, samples: int, seed: int, epoch: int) -> None:
         self._index = index
@@ -83,11 +84,11 @@ class EpochLayout:
         if self._ends[-1] != len(index.tokens):
             described, there = int(self._ends[-1]), len(index.tokens)
             raise _damaged(
-                index, f"its documents have {described:,} tokens together, and there are {there:,}"
+                index, f"its documents have {described:,} tokens together, but there are {there:,}"
             )
 
     def stretch(self, start: int, count: int) -> NDArray[np.int64]:
-        """Return `count` tokens from place `start` of the epoch."""
+        """Return `count` tokens from position `start` of the epoch."""
         parts: list[Ids] = []
         group = int(np.searchsorted(self._ends, start, side="right"))
         skipped = start - (int(self._ends[group - 1]) if group else 0)
@@ -127,9 +128,9 @@ class EpochLayout:
         try:
             begins, lengths = self._index.stretches(self._documents.at(places))
         except IndexError:
-            raise _damaged(self._index, "it names sequences that are not there") from None
+            raise _damaged(self._index, "it names sequences that do not exist") from None
         if min(lengths.min(), begins.min()) < 0 or (begins + lengths).max() > len(self._index.tokens):
-            raise _damaged(self._index, "it names tokens that are not there")
+            raise _damaged(self._index, "it names tokens that do not exist")
         return begins, lengths
 
 
@@ -137,27 +138,27 @@ def _damaged(index: TokenIndex, why: str) -> DataError:
     return DataError(f"{index_path(index.prefix)} is damaged: {why}", hint=MADE_AGAIN)
 
 
-# A permutation that is asked place by place: no table, in the same memory for any count.
+# A permutation that is computed position by position, without a table: memory does not grow with its length.
 ROUNDS = 4
 
 
 class Shuffle:
-    """Permute 0..count-1 in an order that the words decide, the same on every machine.
+    """Permute 0..count-1 in an order that `seeds` decide, the same on every machine.
 
-    Each round is a bijection of the numbers of so many bits: add, multiply by an odd number, and fold the
-    upper half into the lower one. What lands outside 0..count-1 is permuted again until it lands inside; at
-    least half of all do at once.
+    Each round is a bijection of the numbers below a power of two: add, multiply by an odd number, and fold
+    the upper half of the bits into the lower half. A result outside 0..count-1 is permuted again until it is
+    inside; at least half of all are so at once.
     """
 
-    def __init__(self, count: int, *words: int) -> None:
+    def __init__(self, count: int, *seeds: int) -> None:
         bits = max(2, (count - 1).bit_length())
-        stream = Stream(*words)
+        stream = Stream(*seeds)
         self._count = np.uint64(count)
         self._mask, self._half = np.uint64((1 << bits) - 1), np.uint64((bits + 1) // 2)
         self._rounds = [(np.uint64(stream.draw()), np.uint64(stream.draw() | 1)) for _ in range(ROUNDS)]
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what stands at these places, each from 0 to count-1."""
+        """Return the numbers at these positions, each from 0 to count-1."""
         found = self._mixed(places.astype(np.uint64))
         while len(outside := np.flatnonzero(found >= self._count)):
             found[outside] = self._mixed(found[outside])

@@ -1,7 +1,7 @@
-"""One part of a corpus as tokens: written whole or not at all, with a record of what it is.
+"""Write the parts of a corpus as tokens, each whole or not at all and with a record, and merge them.
 
 The folder:  tokens.bin  tokens.idx  tokenizer.json  manifest.json
-.made/plan.json  and, until they are merged, .made/part-00003.bin  .made/part-00003.idx  .made/00003.json
+.made/plan.json  and, until the merge, .made/part-00003.bin  .made/part-00003.idx  .made/00003.json
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from slipway.containers.data.text.documents import digest_of, own_neighbour, rea
 FORMAT = 1
 VOCABULARY = "tokenizer.json"
 BATCH_CHARACTERS = 4 << 20
-KEPT = "parts that are made are kept; run the same again"
+KEPT = "run the same command again; finished parts are kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenWork:
-    """Hold what every worker needs to make any part. The vocabulary lies in the folder."""
+    """Hold what every worker needs to make any part. The vocabulary is a file of the folder."""
 
     source: Source
     folder: Path
     parts: tuple[Part, ...]
     field: str
-    vocabulary: str  # its digest
-    entries: int
+    vocabulary: str  # the digest of the vocabulary
+    vocabulary_size: int
     end_of_document: int | None
-    engine: str  # the library that encodes; it changes no token
+    engine: str  # the library that encodes; all give the same tokens
 
     @property
     def plan(self) -> dict[str, object]:
-        """Return everything that decides what the tokens are."""
+        """Return everything that decides the tokens."""
         return {
             "format": FORMAT,
             "parts": len(self.parts),
@@ -87,22 +87,22 @@ class TokenWork:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRecord:
     number: int
-    plan: str  # its digest
+    plan: str  # the digest of the plan
     documents: int
-    empty: int  # without any token, and left out
+    empty: int  # documents without tokens, which are left out
     tokens: int
     characters: int
     sha256: str  # of the .bin
 
 
 def begin_tokens(work: TokenWork, vocabulary: bytes) -> None:
-    """Claim the folder for this plan, and lay the vocabulary there, which every worker reads."""
+    """Claim the folder for this plan, and write the vocabulary there, for every worker to read."""
     claim(work.folder, plan_path(work.folder), work.plan, "tokens")
-    kept = work.folder / VOCABULARY
-    if not kept.exists():
-        beside = own_neighbour(kept)
-        beside.write_bytes(vocabulary)
-        beside.replace(kept)
+    path = work.folder / VOCABULARY
+    if not path.exists():
+        temporary = own_neighbour(path)
+        temporary.write_bytes(vocabulary)
+        temporary.replace(path)
 
 
 def part_prefix(work: TokenWork, number: int) -> Path:
@@ -110,24 +110,24 @@ def part_prefix(work: TokenWork, number: int) -> Path:
 
 
 def finished_tokens(work: TokenWork, number: int) -> TokenRecord | None:
-    """Return the record of a part that needs no more work: its files are as long as they were written."""
+    """Return the record of a finished part; None if a file is missing or has another length."""
     record = read_record(TokenRecord, record_path(work.folder, number), number, digest_of(work.plan))
     return record if record is not None and _is_there(work, record) else None
 
 
 def records_of(work: TokenWork, numbers: Iterable[int]) -> list[TokenRecord]:
-    """Return the records of the parts that are made."""
+    """Return the records of the finished parts."""
     return [record for number in numbers if (record := finished_tokens(work, number)) is not None]
 
 
 def is_made(work: TokenWork, number: int) -> bool:
-    """Return True if a part needs no more work; whoever merged all has removed it by now."""
+    """Return True if a part is finished, or if all are merged, which removes the parts."""
     return finished_tokens(work, number) is not None or merged_tokens(work) is not None
 
 
 def make_tokens(work: TokenWork, number: int) -> TokenRecord:
     prefix = part_prefix(work, number)
-    kind = type_for(work.entries)
+    kind = type_for(work.vocabulary_size)
     counts = TextCounts()
     with unfinished(prefix, KEPT) as part:
         with TokenWriter(part, kind) as writer:
@@ -157,7 +157,7 @@ class TextCounts:
 
 
 def _batches(work: TokenWork, number: int, counts: TextCounts) -> Iterator[list[str]]:
-    """Yield texts, some megabytes at a time."""
+    """Yield lists of texts, each list about BATCH_CHARACTERS long."""
     held: list[str] = []
     size = 0
     for piece in work.parts[number]:
@@ -194,7 +194,7 @@ def engine_of(vocabulary: Path, name: str) -> BpeEngine:
 
 
 def _is_there(work: TokenWork, record: TokenRecord) -> bool:
-    prefix, size = part_prefix(work, record.number), np.dtype(type_for(work.entries)).itemsize
+    prefix, size = part_prefix(work, record.number), np.dtype(type_for(work.vocabulary_size)).itemsize
     sizes = {
         tokens_path(prefix): record.tokens * size,
         index_path(prefix): HEADER.size + 20 * record.documents + 8,
@@ -202,11 +202,11 @@ def _is_there(work: TokenWork, record: TokenRecord) -> bool:
     return all(path.is_file() and path.stat().st_size == wanted for path, wanted in sizes.items())
 
 
-# The texts of one stretch of the input: of JSON to the letter, other documents as a corpus has them.
+# Read the texts of one stretch: JSON documents unchanged, other documents as paragraphs of a corpus.
 
 
 def texts_of(source: Source, piece: CorpusPiece, field: str) -> Iterator[str]:
-    """Yield the documents that begin in the stretch; `field` holds the text of those that are JSON."""
+    """Yield the documents that begin in the stretch; for JSON, `field` names the field with the text."""
     return _of_lines(source, piece, field) if piece.kind == "lines" else _of_corpus(source, piece, field)
 
 
@@ -220,7 +220,7 @@ def _of_lines(source: Source, piece: CorpusPiece, field: str) -> Iterator[str]:
         text = text_of(where, line, field)
         if not _can_be_written(text):
             raise DataError(
-                f"{where} holds half of a surrogate pair, such as \\ud800, which no UTF-8 can hold",
+                f"{where} holds half of a surrogate pair, such as \\ud800, which UTF-8 cannot express",
                 hint="correct or remove the line",
             )
         yield text
@@ -244,16 +244,16 @@ def _can_be_written(text: str) -> bool:
     return True
 
 
-# Joins the parts of a corpus to one pair of files, as if one process had written them from first to last.
+# Merge the parts of a corpus into one pair of files, as if one process had written them.
 TOKENS = "tokens"  # tokens.bin and tokens.idx
 MANIFEST = "manifest.json"
 COPIED_BYTES = 64 << 20
 
 
 def merge_tokens(work: TokenWork) -> dict[str, object] | None:
-    """Merge all parts and return the manifest; None if some are not made yet.
+    """Merge all parts and return the manifest, or None if some are missing.
 
-    Whoever ends last of an array's jobs merges; the parts go when the whole is safe.
+    The last job of an array merges. The parts are removed once the merged files are safe.
     """
     with lone_process(work.folder / MADE / "merge.lock"):
         if (merged := merged_tokens(work)) is not None:
@@ -263,7 +263,7 @@ def merge_tokens(work: TokenWork) -> dict[str, object] | None:
             return None
         manifest = _manifest(work, records)
         if not manifest["documents"]:
-            raise DataError("the input holds no documents with a token", hint="look at its files")
+            raise DataError("no document of the input has a token", hint="look at its files")
         _join(work, [record for record in records if record.documents])
         write_json(work.folder / MANIFEST, manifest)
         _remove_parts(work)
@@ -271,7 +271,7 @@ def merge_tokens(work: TokenWork) -> dict[str, object] | None:
 
 
 def merged_tokens(work: TokenWork) -> dict[str, object] | None:
-    """Return the manifest of tokens that are whole and of this plan."""
+    """Return the manifest if the merged tokens are whole and of this plan."""
     path, prefix = work.folder / MANIFEST, work.folder / TOKENS
     if not path.exists():
         return None
@@ -283,7 +283,7 @@ def merged_tokens(work: TokenWork) -> dict[str, object] | None:
 
 def _manifest(work: TokenWork, records: Sequence[TokenRecord]) -> dict[str, object]:
     documents, tokens = sum(record.documents for record in records), sum(record.tokens for record in records)
-    kind = np.dtype(type_for(work.entries))
+    kind = np.dtype(type_for(work.vocabulary_size))
     return {
         "plan": digest_of(work.plan),
         "documents": documents,
@@ -293,7 +293,7 @@ def _manifest(work: TokenWork, records: Sequence[TokenRecord]) -> dict[str, obje
         "type": kind.name,
         "bytes": tokens * kind.itemsize,
         "index_bytes": HEADER.size + 20 * documents + 8,
-        "vocabulary_entries": work.entries,
+        "vocabulary_entries": work.vocabulary_size,
         "vocabulary_sha256": work.vocabulary,
         "end_of_document": work.end_of_document,
         "parts_sha256": [record.sha256 for record in records],
@@ -303,25 +303,27 @@ def _manifest(work: TokenWork, records: Sequence[TokenRecord]) -> dict[str, obje
 def _join(work: TokenWork, records: Sequence[TokenRecord]) -> None:
     whole = work.folder / TOKENS
     parts = [part_prefix(work, record.number) for record in records]
-    with unfinished(whole, KEPT) as fresh:
-        with fresh.open("wb") as file:
+    with unfinished(whole, KEPT) as temporary:
+        with temporary.open("wb") as file:
             for part in parts:
                 _append(tokens_path(part), file)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(tokens_path(whole))
-        write_index(fresh, type_for(work.entries), [TokenIndex.open(part).lengths for part in parts])
-        fresh.replace(index_path(whole))
+        temporary.replace(tokens_path(whole))
+        write_index(
+            temporary, type_for(work.vocabulary_size), [TokenIndex.open(part).lengths for part in parts]
+        )
+        temporary.replace(index_path(whole))
 
 
 def _append(path: Path, target: BinaryIO) -> None:
-    """Append a file within the kernel; a file system that can share blocks copies nothing."""
+    """Append a file inside the kernel; file systems that can share blocks copy no data."""
     with path.open("rb") as source:
         target.flush()
         while True:
             try:
                 copied = os.copy_file_range(source.fileno(), target.fileno(), COPIED_BYTES)
-            except OSError:  # not on this file system, or not between these two
+            except OSError:  # not supported on this file system, or not between these two
                 copied = os.sendfile(target.fileno(), source.fileno(), None, COPIED_BYTES)
             if not copied:
                 return

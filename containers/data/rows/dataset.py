@@ -1,6 +1,6 @@
-"""A prepared dataset, opened for reading: shards checked against the manifest, rows against what rows are.
+"""Open a prepared dataset for reading; check its shards against the manifest, and its rows for valid values.
 
-Each chunk is read whole and kept for a while; a record that cannot be is told by shard and row.
+Chunks are read whole, and the last few are cached. Errors name the shard and the row.
 """
 
 from __future__ import annotations
@@ -30,21 +30,24 @@ if TYPE_CHECKING:
     import h5py
 
 
-# One rank of a node reads a shard to check it, for all ranks of that node and attempt.
-# The others wait for that one shard. A file among the machine's temporary ones holds a byte for each shard,
-# which whoever reads that shard locks; where there can be no such file, each rank checks for itself.
+# One rank of a node reads a shard to check it; the other ranks of that attempt wait for its result. A
+# temporary file holds a byte for each shard, which the checking rank locks. If the file cannot be made, each
+# rank checks for itself.
 _WHOLE = b"1"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChecks:
-    """Remember which shards of a dataset were found whole; `path` None: by this rank alone."""
+    """Remember which shards of a dataset are whole, in a file that the ranks of a node share.
+
+    Without a path, nothing is shared.
+    """
 
     path: Path | None = None
 
     @classmethod
     def of(cls, contract: LaunchContract, digest: str) -> NodeChecks:
-        """Share what is found between the ranks of one attempt that train on the dataset of this digest."""
+        """Share the checks among the node's ranks of one attempt that train on the dataset of this digest."""
         if contract.local_world == 1:
             return cls()
         named = f"{contract.job}/{contract.run}/{contract.attempt}/{contract.main_port}/{digest}"
@@ -52,7 +55,7 @@ class NodeChecks:
         return cls(Path(tempfile.gettempdir()) / name)
 
     def is_whole(self, shard: int, check: Callable[[], bool]) -> bool:
-        """Return what `check` says of a shard, or True at once if it said so to another rank."""
+        """Return True if another rank has found the shard whole; otherwise check it."""
         descriptor = self._open()
         if descriptor is None:
             return check()
@@ -88,7 +91,7 @@ Rows = dict[str, Column]
 
 KEPT_CHUNKS = 4
 OPEN_SHARDS = 16
-MADE_AGAIN = "prepare the dataset again with the same arguments: only damaged shards are made"
+MADE_AGAIN = "prepare the dataset again with the same arguments: only damaged shards are made again"
 
 
 @dataclass(slots=True)
@@ -193,7 +196,7 @@ def check_layout(file: h5py.File, record: ShardRecord, manifest: DatasetManifest
 
 
 def check_rows(rows: Mapping[str, Column], name: str, begin: int, entries: int) -> None:
-    """Refuse rows that a training step would stumble over or, worse, would train on."""
+    """Refuse rows that would crash a training step or, worse, train on nonsense."""
     ids, mask, segments = rows["input_ids"], rows["input_mask"], rows["segment_ids"]
     positions, labels, label = (
         rows["masked_lm_positions"],

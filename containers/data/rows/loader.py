@@ -1,10 +1,10 @@
-"""Batches of rows for one rank: shuffled again each epoch, resumed exactly, read ahead by a thread.
+"""Load batches of rows for one rank: shuffled anew each epoch, resumable exactly, read ahead by a thread.
 
     with Loader(Dataset.open(folder), Reading(rank=0, world=8, global_batch=256)) as loader:
         for batch in loader: train(batch.arrays); save(batch.cursor)
 
-All ranks together take the next `global_batch` rows of one shuffled epoch, so a run may go on with another
-number of ranks. What is left of an epoch when no whole global batch remains is left out of it.
+All ranks together take the next `global_batch` rows of one shuffled epoch, so a run can resume on another
+number of ranks. The rows after the last whole global batch of an epoch are left out.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ AHEAD = 4  # batches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Say where training stands; kept in the checkpoint. It does not depend on the number of ranks."""
+    """Say how far training has come in the data, for checkpoints. It holds for any number of ranks."""
 
     dataset: str
     seed: int
     epoch: int = 0
     rows: int = 0
-    """Of this epoch, taken by all ranks together."""
+    """Rows of this epoch that all ranks together have taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,8 @@ class Reading:
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
             raise DataError(
-                f"rank {self.rank} of {self.world}", hint="ranks count from 0 and stay below the world size"
+                f"there is no rank {self.rank} of {self.world}",
+                hint="ranks count from 0 and stay below the world size",
             )
         if self.global_batch < 1 or self.global_batch % self.world:
             raise DataError(
@@ -64,7 +65,7 @@ class Reading:
 class Batch:
     arrays: Rows
     cursor: Cursor
-    """Where to resume once this batch has been trained on."""
+    """The position to resume from after training on this batch."""
 
 
 class Loader:
@@ -107,7 +108,7 @@ class Loader:
     def close(self) -> None:
         self._is_closed.set()
         while self._thread.is_alive():
-            # Make room for a thread that waits to hand over its batch, so that it sees the end.
+            # Empty the queue, so that a thread that waits to put its batch sees that it is closed.
             with suppress(queue.Empty):
                 self._batches.get(timeout=0.01)
         self._dataset.close()
@@ -116,7 +117,7 @@ class Loader:
         if self._cursor.dataset != self._dataset.digest:
             ours, theirs = self._dataset.digest[:12], self._cursor.dataset[:12]
             raise DataError(
-                f"the checkpoint was trained on dataset {theirs}, and {self._dataset.folder} is {ours}",
+                f"the checkpoint was trained on dataset {theirs}, but {self._dataset.folder} is {ours}",
                 hint="resume on the same dataset, or start again",
             )
         if self._cursor.seed != self._reading.seed:
@@ -127,7 +128,7 @@ class Loader:
         if not self.batches_per_epoch:
             raise DataError(
                 f"{self._dataset.folder} has {self._dataset.rows} rows, fewer than one global batch of "
-                f"{self._reading.global_batch}: some of {self._reading.world} ranks would have none",
+                f"{self._reading.global_batch}: some of the {self._reading.world} ranks would get none",
                 hint="prepare more text or duplicates, or make the batch smaller",
             )
 
@@ -137,7 +138,7 @@ class Loader:
                 self._batches.put(batch)
                 if self._is_closed.is_set():
                     return
-        except Exception as error:  # noqa: BLE001  # told to whoever asks for the next batch
+        except Exception as error:  # noqa: BLE001  # raised when the next batch is asked for
             self._batches.put(error)
 
     def _all_batches(self, cursor: Cursor) -> Iterator[Batch]:
@@ -169,18 +170,18 @@ class Loader:
             }
             for stretch in order.stretches(start, stop)
         ]
-        # A copy: the chunks stay as they were, whatever the caller does to its batch.
+        # This copies: the caller may change its batch without changing the cached chunks.
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-# In which order an epoch's rows come: chunks in a random order, and the rows of each in a random order.
-# A function of seed and epoch alone, so a place in the epoch is one number whatever the number of ranks.
+# The order of an epoch's rows: chunks in a random order, and the rows of each chunk in a random order. It
+# depends only on seed and epoch, so one number is a position in the epoch for any number of ranks.
 OF_CHUNKS, OF_ROWS = 5, 6
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Select rows of one chunk: of shard `shard`, from row `begin` on, in this order."""
+    """Select rows of the chunk that begins at row `begin` of a shard, in this order."""
 
     shard: int
     begin: int
@@ -199,7 +200,7 @@ class EpochOrder:
         self._ends = np.cumsum(self._sizes)
 
     def stretches(self, start: int, stop: int) -> Iterator[Stretch]:
-        """Yield the rows from place `start` to place `stop` of the epoch."""
+        """Yield the rows from position `start` to position `stop` of the epoch."""
         place = int(np.searchsorted(self._ends, start, side="right"))
         while start < stop:
             end, size, chunk = int(self._ends[place]), int(self._sizes[place]), int(self._order[place])

@@ -1,6 +1,6 @@
 """Prepare a dataset: plan, make the shards that are missing or damaged, and write the manifest last.
 
-`prepare` is the door for other programs; prepare_bert is its command line, merge joins what an array made.
+Programs call `prepare`; its command line is prepare_bert. `merge` writes the manifest of what an array made.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VOCABULARY = "vocab.txt"  # beside the shards, for the model that is trained on 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Say how the work is spread. Nothing of it changes the rows."""
+    """Say how the work is spread; the rows are the same for any share."""
 
     workers: int = 1
     array_index: int = 0
@@ -69,7 +69,7 @@ class Share:
 def prepare(
     source: Source, settings: TokenSettings, folder: Path, share: Share, shards: int | None = None
 ) -> DatasetManifest | None:
-    """Make this share of the shards; return the manifest, or None if other nodes of an array are not done."""
+    """Make this share of the shards; return the manifest, or None for an array, which `merge` completes."""
     shards = shards_for(source) if shards is None else shards
     if not 1 <= shards <= MOST_SHARDS:
         raise DataError(f"--shards is {shards}", hint=f"give a number from 1 to {MOST_SHARDS}")
@@ -80,7 +80,7 @@ def prepare(
         if share.array_index == 0 or not (folder / ORIGIN).exists():
             write_origin(folder, source)
         if share.array_index == 0 or not (folder / VOCABULARY).exists():
-            _keep_vocabulary(folder, settings, share)
+            _write_vocabulary(folder, settings, share)
         work = ShardWork(
             source=source,
             settings=settings,
@@ -90,12 +90,12 @@ def prepare(
             input_version=origin_of(source).version,
         )
         numbers = range(share.array_index, shards, share.array_size)
-        library()  # compiled once, and refused in one line where it cannot be
+        library()  # compile the C core before workers start, so that a failure is reported once
         make_parts(work, numbers, share.workers, "prepare_bert")
         return merge(folder) if share.array_size == 1 else None
 
 
-def _keep_vocabulary(folder: Path, settings: TokenSettings, share: Share) -> None:
+def _write_vocabulary(folder: Path, settings: TokenSettings, share: Share) -> None:
     unfinished = folder / f".{VOCABULARY}-{share.array_index}"
     write_vocabulary(settings.vocabulary, unfinished)
     unfinished.replace(folder / VOCABULARY)
@@ -108,7 +108,9 @@ def check_output(folder: Path, source: Source) -> None:
     if isinstance(source, LocalSource):
         is_in_input = source.is_folder and resolved.is_relative_to(source.root)
         if is_in_input or source.root.is_relative_to(resolved):
-            raise DataError(f"--output {folder} and the input {source.root} overlap", hint="keep them apart")
+            raise DataError(
+                f"--output {folder} and the input {source.root} overlap", hint="name another folder"
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe-{os.getpid()}"
@@ -129,8 +131,10 @@ def _claim(folder: Path, plan: RowPlan) -> None:
 
 @contextmanager
 def lone_writer(folder: Path, array_index: int) -> Iterator[None]:
-    """Refuse a second run with the same share: they would remove each other's unfinished files. A killed
-    run holds nothing."""
+    """Refuse a second run with the same share, which would remove unfinished files of the first.
+
+    A killed run does not hold the lock.
+    """
     with (folder / f".lock-{array_index}").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,13 +142,13 @@ def lone_writer(folder: Path, array_index: int) -> Iterator[None]:
             raise DataError(
                 f"another preparation is writing to {folder}", hint="wait for it, or stop it"
             ) from None
-        except OSError:  # a file system without locks: nothing to hold on to
+        except OSError:  # the file system has no locks
             pass
         yield
 
 
-# Write the manifest of a dataset whose shards are all there: the last step, which makes it readable.
-# After an array of nodes prepared its shares into one folder:
+# The last step writes the manifest of a dataset that has all its shards, which makes it readable.
+# After an array of nodes has prepared its shares into one folder:
 # python -m slipway.containers.data.rows.prepare --output FOLDER
 MOST_NAMED = 12
 
@@ -160,7 +164,7 @@ def merge(folder: Path, with_digests: bool = False) -> DatasetManifest:
     if missing:
         raise DataError(
             f"{len(missing)} of {plan.shards} shards of {folder} are missing or damaged: {_named(missing)}",
-            hint="run the same preparation again; only these are made",
+            hint="run the same preparation again; only these are made again",
         )
     found = [record for record in records if record is not None]
     origin = read_origin(folder)
@@ -171,7 +175,7 @@ def merge(folder: Path, with_digests: bool = False) -> DatasetManifest:
     )
     check_shards(manifest, folder)
     if not manifest.rows:
-        raise DataError("the text makes no examples: it has no two sentences", hint="give more text")
+        raise DataError("the text makes no examples: they need two sentences", hint="give more text")
     write_json(folder / "manifest.json", as_json(manifest))
     return manifest
 
@@ -198,7 +202,7 @@ def _refuse_other_versions(folder: Path, records: Sequence[ShardRecord], origin:
         raise DataError(
             f"{len(others)} shards of {folder} are made from another version of "
             f"{origin.location or 'the input'}: {_named(others)}",
-            hint="run the same preparation again; only what differs is made",
+            hint="run the same preparation again; only shards that differ are made again",
         )
 
 
@@ -208,7 +212,9 @@ def _record(folder: Path, number: int) -> ShardRecord | None:
         return None
     record = decoded(ShardRecord, read_json(path), folder)
     if record.number != number:
-        raise DataError(f"{path} is the record of shard {record.number}", hint="remove it and prepare again")
+        raise DataError(
+            f"{path} is the record of another shard, {record.number}", hint="remove it and prepare again"
+        )
     return record
 
 

@@ -19,7 +19,7 @@ from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.sources.locations import open_source
 from slipway.containers.data.tokens.engine import PHASES, TokenSettings, read_vocabulary
 
-DEFAULT_DUPLICATES = 5  # the article's, and the reference's
+DEFAULT_DUPLICATES = 5  # as in BERT's article and in its create_pretraining_data.py
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"{options.output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards")
     else:
         print(
-            f"share {share.array_index} of {share.array_size} is made; when all are: "
-            "python -m slipway.containers.data.rows.prepare"
+            f"share {share.array_index} of {share.array_size} is made; when all are, run "
+            f"python -m slipway.containers.data.rows.prepare --output {options.output}"
         )
     return 0
 
@@ -95,7 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """End on SIGTERM as if interrupted, so that workers stop and unfinished files are removed."""
+    """Treat SIGTERM like Ctrl-C, so that workers stop and unfinished files are removed."""
     raise KeyboardInterrupt
 
 

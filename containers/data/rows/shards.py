@@ -1,6 +1,7 @@
-"""What was prepared, and from what: plan.json first, a record for each finished shard, manifest.json last.
+"""Describe a dataset in its plan, records and manifest, and write a shard as HDF5.
 
-The folder of a dataset:  plan.json  input.json  records/00003.json  shard-00003.hdf5  manifest.json
+The folder of a dataset:  plan.json (written first)  input.json  records/00003.json (one per finished shard)
+shard-00003.hdf5  manifest.json (written last)
 """
 
 from __future__ import annotations
@@ -27,20 +28,19 @@ if TYPE_CHECKING:
     import h5py
 
 
-# Raise it when the same input and settings make other rows: old shards are then refused, not mixed in.
+# Increase it when the same input and settings give other rows: old shards are then refused, not mixed in.
 FORMAT = 1
 PLAN = "plan.json"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NewerDataset(DataError):
-    """A newer Slipway prepared this dataset: it is sound, but must not be read, mended or overwritten
-    here."""
+    """A newer Slipway prepared this dataset: it is sound, so do not read, repair or overwrite it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPlan:
-    """Hold everything that decides what the rows are. Two runs into one folder must agree on it."""
+    """Hold everything that decides the rows. Two runs into one folder must agree on it."""
 
     format: int
     phase: int
@@ -73,7 +73,7 @@ class ShardRecord:
     text_bytes: int
     text_sha256: str
     input_version: str
-    """The digest of the objects that the text was read from; empty for local files, which have none."""
+    """The digest of the objects that the text was read from; empty for local files."""
     documents: int
     sentences: int
     tokens: int
@@ -104,10 +104,10 @@ class DatasetManifest:
 
     @property
     def digest(self) -> str:
-        """Return what identifies the dataset: a resumed run refuses another.
+        """Return the identity of the dataset; a resumed run refuses any other.
 
-        The rows are a function of plan and text alone. The shards' own digests stay out of it: another
-        release of HDF5 or ISA-L writes the same rows in other bytes.
+        Plan and text decide the rows. The digests of the shard files are left out: another release of HDF5 or
+        ISA-L writes the same rows as other bytes.
         """
         texts = [(shard.number, shard.rows, shard.text_sha256) for shard in self.shards]
         return digest_of([self.plan.digest, texts])
@@ -163,11 +163,11 @@ def read_plan(folder: Path) -> RowPlan:
 
 
 def refuse_newer(plan: object, path: Path) -> None:
-    """Raise NewerDataset before anything else is judged: a later format may have other fields."""
+    """Raise NewerDataset, before any other check: a later format may have other fields."""
     found = plan.get("format") if isinstance(plan, dict) else None
     if type(found) is int and found > FORMAT:
         raise NewerDataset(
-            f"{path} has format {found}, and this Slipway reads {FORMAT}",
+            f"{path} has format {found}, but this Slipway reads format {FORMAT}",
             hint="use the Slipway that prepared it or a newer one, or prepare the text in another folder",
         )
 
@@ -188,7 +188,7 @@ def read_manifest(folder: Path) -> DatasetManifest:
     check_shards(manifest, folder)
     if content != as_json(manifest):
         raise DataError(
-            f"{folder}/manifest.json does not match its own digest: it was changed",
+            f"{folder}/manifest.json was changed: it does not match its digest",
             hint="write it again: python -m slipway.containers.data.rows.prepare",
         )
     return manifest
@@ -209,14 +209,14 @@ def check_shards(manifest: DatasetManifest, folder: Path) -> None:
         )
 
 
-# Rows -> an HDF5 shard that h5py, and with it the reference's loader, reads like any other. Chunks are
-# deflated here by ISA-L, some eight times as fast as by HDF5's own filter, and written past it; the file
-# still declares shuffle and gzip. ISA-L may give other bytes for the same rows in another process (seen on
-# chunks of 256 bytes, which zlib deflates for that), so nothing but the record of a file relies on its bytes.
-CHUNK_TOKENS = 1 << 15  # 256 rows of phase 1: 128 kB of input_ids, read and unpacked together by the loader
-LEVEL = 1  # deeper costs time and gains under 2 %
+# Write rows as an HDF5 shard that h5py, and so the reference's loader, can read. ISA-L deflates the chunks,
+# eight times as fast as HDF5's own filter, which is bypassed; the file still declares shuffle and gzip. ISA-L
+# may give other bytes for the same rows in another process (seen on chunks of 256 bytes, so zlib deflates
+# small ones). So only the record of a file relies on the file's bytes.
+CHUNK_TOKENS = 1 << 15  # 256 rows of phase 1: 128 kB of input_ids, which the loader unpacks together
+LEVEL = 1  # a higher level takes more time and saves less than 2 %
 SMALL_BYTES = 4096
-ROOM_BLOCKS = 64  # that datasets grow by: to ask HDF5 for each would cost as much as to fill it
+ROOM_BLOCKS = 64  # datasets grow by so many blocks: growing by one takes HDF5 as long as filling it
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Fill = Callable[[int, int, RowBlock, int], None]
@@ -227,7 +227,7 @@ def chunk_rows(row_tokens: int) -> int:
 
 
 class ShardFile(io.FileIO):
-    """Wrap a file and keep its first disk error to itself: HDF5 crashes on one, or hangs when it closes."""
+    """Hide disk errors from HDF5, which crashes on one or hangs at closing; `error` keeps the first."""
 
     error: OSError | None = None
 
@@ -259,7 +259,7 @@ class ShardWriter:
         self._block = RowBlock(chunk_rows(row_tokens), row_tokens, predictions)
         self._used = 0
         self._rows = 0
-        self._room = 0  # rows that the datasets hold
+        self._room = 0  # rows that the datasets have room for
         self._file = ShardFile(path, "w+")
         self._hdf5 = h5py.File(self._file, "w")
         self._datasets = {
@@ -291,7 +291,7 @@ class ShardWriter:
                 self._write_block()
 
     def finish(self) -> None:
-        """Write what is left and close; the file is whole on the disk, or an error says why not."""
+        """Write the last rows and close; the file is then whole on disk, or a DataError is raised."""
         if self._used:
             for array in self._block.arrays.values():
                 array[self._used :] = 0
@@ -321,7 +321,7 @@ class ShardWriter:
         if error is not None and error.errno in OUT_OF_SPACE:
             raise DataError(
                 f"no space is left for {self._path.name}: {error.strerror}",
-                hint="free some and run the same command again; finished shards are kept",
+                hint="free some space and run the same command again; finished shards are kept",
             )
         if error is not None:
             raise DataError(f"cannot write {self._path}: {error.strerror}") from error

@@ -2,8 +2,8 @@
 
 python -m slipway.containers.data.rows.train_vocabulary --input TEXT --output FILE
 
-Pairs of pieces are joined by how often they stand side by side, ties by their spelling: the same text always
-gives the same vocabulary. For the demo's corpus; a published vocab.txt is the one to use for English.
+The most frequent pair of neighbouring pieces is joined first, ties in the order of their spelling, so a text
+always gives the same vocabulary. Use it for the demo's corpus, and a published vocab.txt for English.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pair = tuple[str, str]
 
 
 class Joiner:
-    """Count how often each two pieces stand side by side in the words."""
+    """Count the pairs of neighbouring pieces in the words, and join the most frequent pair."""
 
     def __init__(self, counts: Counter[str]) -> None:
         self._words = [
@@ -83,7 +83,8 @@ def vocabulary_of(words: Counter[str], entries: int) -> Vocabulary:
     found = dict.fromkeys([*SPECIAL, *joiner.letters()])
     if len(found) > entries:
         raise DataError(
-            f"--entries {entries} is less than the {len(found)} letters of the text", hint="give more"
+            f"--entries {entries} is fewer than the {len(found)} special tokens and letters of the text",
+            hint="give more",
         )
     while len(found) < entries:
         joined = joiner.join_most_frequent()
@@ -109,8 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m slipway.containers.data.rows.train_vocabulary", description=__doc__
     )
-    parser.add_argument("--input", required=True, help="as prepare_bert takes it")
-    parser.add_argument("--output", type=Path, required=True, help="vocab.txt")
+    parser.add_argument("--input", required=True, help="text, as prepare_bert takes it")
+    parser.add_argument("--output", type=Path, required=True, help="the vocab.txt to write")
     parser.add_argument("--entries", type=int, default=4000)
     options = parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""One shard: kept when it is whole and still belongs to its text, else made from its pieces."""
+"""Make one shard from its pieces of text; keep a shard that is whole and was made from the same text."""
 
 from __future__ import annotations
 
@@ -56,8 +56,7 @@ class Made:
 
 
 def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
-    """Return the record of a shard that needs no more work; None if it is missing, damaged or made from
-    another text."""
+    """Return the record of a finished shard; None if it is missing, damaged or made from other text."""
     path = record_path(work.folder, number)
     record = read_record(ShardRecord, path, number, work.plan.digest)
     if record is None or not is_whole(work.folder, record):
@@ -66,8 +65,7 @@ def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
 
 
 def _of_this_text(work: ShardWork, record: ShardRecord) -> ShardRecord | None:
-    """Return the record if it was made from this text. Equal ETags are equal text; anything else is read
-    again."""
+    """Return the record if it was made from this text: its ETags are equal, or else its digest when read."""
     if work.input_version and record.input_version == work.input_version:
         return record
     if text_digest(work, record.number) != record.text_sha256:
@@ -81,7 +79,7 @@ def _of_this_text(work: ShardWork, record: ShardRecord) -> ShardRecord | None:
 def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> bool:
     path = folder / record.name
     if not record.rows:
-        return True  # text without a pair of sentences makes no file
+        return True  # text without a pair of sentences gives no rows, and so no file
     if not path.is_file() or path.stat().st_size != record.bytes:
         return False
     return not with_digest or file_digest(path) == record.sha256
@@ -89,25 +87,25 @@ def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> boo
 
 def make_shard(work: ShardWork, number: int, report: Report) -> ShardRecord:
     path = work.folder / shard_name(number)
-    with unfinished(path, "finished shards are kept") as part:
-        made = write_rows(work, number, part, report)
-        record = record_of(work, number, made, part)
+    with unfinished(path, "finished shards are kept") as temporary:
+        made = write_rows(work, number, temporary, report)
+        record = record_of(work, number, made, temporary)
         if made.rows:
-            part.replace(path)
+            temporary.replace(path)
         else:
             path.unlink(missing_ok=True)
     write_json(record_path(work.folder, number), asdict(record))
     return record
 
 
-def record_of(work: ShardWork, number: int, made: Made, part: Path) -> ShardRecord:
+def record_of(work: ShardWork, number: int, made: Made, file: Path) -> ShardRecord:
     return ShardRecord(
         plan=work.plan.digest,
         number=number,
         name=shard_name(number),
         rows=made.rows,
-        bytes=part.stat().st_size if made.rows else 0,
-        sha256=file_digest(part),
+        bytes=file.stat().st_size if made.rows else 0,
+        sha256=file_digest(file),
         text_bytes=made.text_bytes,
         text_sha256=made.text_sha256,
         input_version=work.input_version,
@@ -115,9 +113,9 @@ def record_of(work: ShardWork, number: int, made: Made, part: Path) -> ShardReco
     )
 
 
-def write_rows(work: ShardWork, number: int, part: Path, report: Report) -> Made:
+def write_rows(work: ShardWork, number: int, path: Path, report: Report) -> Made:
     engine, settings, digest, counts, size = work.engine, work.settings, hashlib.sha256(), Counts(), 0
-    with ShardWriter(part, settings.row_tokens, settings.predictions) as writer:
+    with ShardWriter(path, settings.row_tokens, settings.predictions) as writer:
         for unit_number, unit in enumerate(units_of(work.source, list(work.shards[number]))):
             counts += add_unit(engine, settings, unit)
             check_text_fits(counts, settings.vocabulary.name)
@@ -148,8 +146,8 @@ def text_digest(work: ShardWork, number: int) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return a file's SHA-256. hashlib.file_digest needs Python 3.11, and Gaudi's container image has
-    3.10."""
+    """Return a file's SHA-256."""
+    # hashlib.file_digest needs Python 3.11, and Gaudi's container image has 3.10.
     digest = hashlib.sha256()
     with BufferedReader(open_regular(path)) as file:
         while block := file.read(READ_BYTES):

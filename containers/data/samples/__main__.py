@@ -1,4 +1,4 @@
-"""Write something to try things with: a corpus of made-up words, a GLUE task of them, a tiny model.
+"""Write sample data for demos and tests: a corpus of made-up words, a GLUE task of them, or a tiny model.
 
 python -m slipway.containers.data.samples --output corpus.txt --megabytes 2 --seed 1
 python -m slipway.containers.data.samples --task mrpc --output glue/mrpc      (train.tsv and dev.tsv)

@@ -1,4 +1,4 @@
-"""A tiny BERT or DistilBERT of random weights, laid out as Hugging Face does: for demos and tests."""
+"""Write a tiny BERT or DistilBERT with random weights, in Hugging Face's layout, for demos and tests."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Size:
 
 
 def write_model(folder: Path, kind: str = "bert", *, seed: int = 1, size: Size | None = None) -> None:
-    """Write config.json, vocab.txt and model.safetensors; the vocabulary is that of glue_sample with this
-    seed."""
+    """Write config.json, vocab.txt and model.safetensors, for tasks that `write_task` made with this seed."""
     if kind not in _NAMES:
         raise DataError(f"there is no sample of a {kind!r}", hint=f"choose from {', '.join(_NAMES)}")
     vocabulary = sample_vocabulary(seed)

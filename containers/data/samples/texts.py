@@ -1,4 +1,7 @@
-"""A corpus of made-up words, to try things with: the same seed gives the same text."""
+"""Made-up text for demos and tests: a corpus, tasks in GLUE's layout, and a BPE vocabulary for them.
+
+The same seed gives the same text. Another task is a row of ROWS.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ SYLLABLES = [
     for b in "aeiou"
 ]
 ENDS = ("", "", "", "n", "r", "s", "t", "ng")
-FOLLOWERS = 4  # of each word, so that there is something to learn: 2 of 3 words follow from the one before
+FOLLOWERS = 4  # per word. Two of three words are a follower of the word before, so a model can learn them.
 FOLLOWED_SHARE = 2 / 3
 
 
@@ -76,19 +79,19 @@ def write_sample(path: Path, seed: int, size_bytes: int, words: int = WORDS) -> 
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
-# Made-up tasks in GLUE's layout, for demos and tests: texts of one mood or the other.
-# Words of two moods decide, in the second sentence of a pair of mrpc and in the one of sst2: as easy
-# as that, so that a tiny model without any pre-training learns it in an epoch or two.
+# Made-up tasks in GLUE's layout. A sentence has one of two moods, and each mood has marker words. They give
+# away the label, in the second sentence of mrpc and in the sentence of sst2, so a tiny model without
+# pre-training learns a task in an epoch or two.
 TRAIN_ROWS, DEV_ROWS = 1200, 240
 GLUE_WORDS = 300
-SAME_SHARE = 0.6  # of pairs; the real MRPC has two thirds
-MEAN_WORDS, SPREAD_WORDS = 24, 6  # a sentence: pairs have 53 tokens in the mean, as the real MRPC
+SAME_SHARE = 0.6  # of pairs; in the real MRPC it is two thirds
+MEAN_WORDS, SPREAD_WORDS = 24, 6  # of a sentence: pairs have 53 tokens on average, as in the real MRPC
 SHORTEST, LONGEST = 5, 45
 _MARKERS = 24  # words of each mood
 
 
 def write_task(folder: Path, task: str, *, seed: int = 1, train_rows: int = TRAIN_ROWS) -> None:
-    """Write train.tsv and dev.tsv, the same for a seed."""
+    """Write train.tsv and dev.tsv; the same seed gives the same files."""
     if task not in ROWS:
         raise DataError(f"there is no sample of {task!r}", hint=f"choose from {', '.join(ROWS)}")
     heading, rows = ROWS[task]
@@ -112,7 +115,7 @@ def make_words(source: random.Random) -> list[str]:
 
 
 def _pairs(source: random.Random, words: list[str]) -> Iterator[tuple[str, ...]]:
-    """Yield pairs; if both say the same, the second is the first in another order."""
+    """Yield pairs; if the label is 1, the second sentence has the words of the first in another order."""
     number = 0
     while True:
         same = source.random() < SAME_SHARE
@@ -148,9 +151,9 @@ ROWS: Mapping[str, tuple[str, Callable[[random.Random, list[str]], Iterator[tupl
 }
 
 
-# A byte-level BPE vocabulary for made-up tasks, as a tokenizer.json: bytes, and each word as one token.
-# A word's merges add one letter after the other to the space before it, so none of them stands in the way of
-# another word's.
+# A byte-level BPE vocabulary for the made-up tasks, as a tokenizer.json: all bytes, and each word as a token.
+# The merges of a word add one letter after the other to the space before it, so they never conflict with
+# those of another word.
 END_OF_DOCUMENT = "<|endoftext|>"
 _OTHER_WORDS = ("Sentiment", "negative", "positive")
 _SPACE = "Ġ"
@@ -159,7 +162,7 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": T
 
 @cache
 def sample_vocabulary() -> bytes:
-    """Return the tokenizer.json of the made-up words of seed 1, which is the samples' own."""
+    """Return the tokenizer.json for the made-up words of seed 1, the default of the samples."""
     merges: dict[tuple[str, str], None] = {}
     for word in (*make_words(random.Random(1)), *_OTHER_WORDS):  # noqa: S311  # words, not secrets
         for end in range(len(word)):
@@ -181,7 +184,7 @@ def sample_vocabulary() -> bytes:
 
 
 def _byte_letters() -> list[str]:
-    """Return the letter that stands for each byte: itself where it can be seen, else one from U+0100 on."""
-    seen = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    unseen = [byte for byte in range(256) if byte not in seen]
-    return [chr(byte if byte in seen else 256 + unseen.index(byte)) for byte in range(256)]
+    """Return GPT-2's letter for each byte: the character itself if it is visible, else one from U+0100 on."""
+    visible = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = [byte for byte in range(256) if byte not in visible]
+    return [chr(byte if byte in visible else 256 + others.index(byte)) for byte in range(256)]

@@ -1,6 +1,7 @@
-"""Where text lies, as people write it: s3://bucket/prefix, https://host/file or a local path. Pure.
+"""Parse, check and open the places of text: s3://bucket/prefix, https://host/file or a local path.
 
-A URL may carry secrets (user:password@, a signature behind the question mark): `public` is what may be shown.
+Another scheme is a row of CHECKS, and a row of OPENERS with a module that has `open_source`. A URL may carry
+secrets (user:password@, a signature after the question mark): show only what `public` returns.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from urllib.parse import SplitResult, urlsplit
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.sources import Source, check_name, local_source
 
-# Says which machines a URL may lead to: public ones, and those that SLIPWAY_PRIVATE_HOSTS names. A job runs
-# next to services that trust all callers: the metadata service gives out the machine's keys. The variable
-# holds host names and addresses, comma-separated, for the process that reads (a mirror in your own network,
-# tests). It never opens link-local addresses, where the metadata service is.
+# A URL may only lead to public machines, because a job runs next to services that trust every caller: the
+# metadata service gives out the machine's keys. SLIPWAY_PRIVATE_HOSTS, in the process that reads, allows more
+# hosts, such as a mirror: names and addresses, comma-separated. It never allows link-local addresses, which
+# the metadata service has.
 VARIABLE = "SLIPWAY_PRIVATE_HOSTS"
 HINT = (
     "give a public address, or copy the file into the cluster's bucket: slipway cluster upload; for a "
@@ -30,14 +31,14 @@ HINT = (
 
 Address = IPv4Address | IPv6Address
 
-# IPv4 and IPv6; fd00:ec2::/32 is AWS's own (EC2 user guide, "Instance metadata").
+# Link-local addresses, and AWS's fd00:ec2::/32 (EC2 user guide, "Instance metadata").
 _NEVER = tuple(ip_network(text) for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32"))
-# Where an IPv6 address holds an IPv4 one, and how many bits stand behind it: NAT64, IPv4-compatible, 6to4.
+# IPv6 networks that embed an IPv4 address, and how many bits follow it: NAT64, IPv4-compatible, 6to4.
 _TUNNELS = ((ip_network("64:ff9b::/96"), 0), (ip_network("::/96"), 0), (ip_network("2002::/16"), 80))
 
 
 def refuse_private_host(host: str) -> None:
-    """Refuse a host that is spelled as an address of a private machine, or that names this one."""
+    """Refuse a host that is a private address, or a name of this machine."""
     name = host.rstrip(".").lower()
     if (name == "localhost" or name.endswith(".localhost")) and name not in _named_hosts():
         raise _refused(host, "this machine")
@@ -46,19 +47,19 @@ def refuse_private_host(host: str) -> None:
 
 
 def refuse_private_address(host: str, address: Address) -> None:
-    """Refuse the address that a host turned out to have."""
-    for each in _meant(address):
-        if any(each in network for network in _NEVER if network.version == each.version):
+    """Refuse the private or link-local address of a host."""
+    for target in _targets(address):
+        if any(target in network for network in _NEVER if network.version == target.version):
             raise DataError(
                 f"{host[:200]} is {address}, a link-local address such as the metadata service's",
                 hint="give another host; no setting allows this one",
             )
-        if (not each.is_global or each.is_multicast) and host.rstrip(".").lower() not in _named_hosts():
+        if (not target.is_global or target.is_multicast) and host.rstrip(".").lower() not in _named_hosts():
             raise _refused(host, str(address))
 
 
 def spelled_address(host: str) -> Address | None:
-    """Return the address that a host is written as; systems read 127.1 and 2130706433 as one, too."""
+    """Return the address if the host is written as one; systems accept 127.1 and 2130706433, too."""
     try:
         return ip_address(host.partition("%")[0])
     except ValueError:
@@ -69,8 +70,8 @@ def spelled_address(host: str) -> Address | None:
         return None
 
 
-def _meant(address: Address) -> tuple[Address, ...]:
-    """Return the address itself and the IPv4 address that it may lead to."""
+def _targets(address: Address) -> tuple[Address, ...]:
+    """Return the address itself, and the IPv4 address that it may lead to."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped:
@@ -89,7 +90,7 @@ def _refused(host: str, what: str) -> DataError:
     return DataError(f"{host[:200]} is {what}, which is not public", hint=HINT)
 
 
-# Some programs read file:/etc/passwd and http:host as addresses, too.
+# Some programs also accept file:/etc/passwd and http:host as addresses.
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(file|ftp|https?|s3):", re.IGNORECASE)
 # Amazon S3 user guide, "General purpose bucket naming rules".
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -116,7 +117,7 @@ def public(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if not separator:
         return re.split(r"[?#]", text, maxsplit=1)[0]
-    # A key may hold a question mark.
+    # A key of S3 may contain a question mark.
     place = rest if scheme == "s3" else re.split(r"[?#]", rest, maxsplit=1)[0]
     host, slash, path = place.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
@@ -127,7 +128,7 @@ def has_secrets(text: str) -> bool:
 
 
 def check_address(text: str) -> None:
-    """Raise DataError unless the spelling is that of a remote place that OPENERS may open."""
+    """Raise DataError unless the text is a valid address of a scheme in CHECKS."""
     scheme, separator, _ = text.partition("://")
     if scheme not in CHECKS or not separator:
         begins = f"{scheme}://" if separator else text.partition(":")[0] + ":"
@@ -139,7 +140,7 @@ def check_address(text: str) -> None:
 
 
 def bucket_and_key(text: str) -> tuple[str, str]:
-    """Return bucket and key; the key has no slash at its end, and "" is the whole bucket."""
+    """Return bucket and key; the key has no slash at its end, and is "" for the whole bucket."""
     bucket, _, key = text.partition("://")[2].partition("/")
     if not BUCKET.fullmatch(bucket):
         raise DataError(
@@ -153,7 +154,7 @@ def bucket_and_key(text: str) -> tuple[str, str]:
 
 
 def split_url(text: str) -> SplitResult:
-    """Split an address that may be read: https to a public host, or http here where that is allowed."""
+    """Split a URL; refuse one that is neither https to a public host nor http to this machine."""
     try:
         parts = urlsplit(text)
         origin = origin_of(parts)
@@ -190,8 +191,7 @@ CHECKS: Mapping[str, Callable[[str], object]] = {
 }
 
 
-# Opens what --input names. Another kind of place is a row of OPENERS and a module with an open_source.
-# Imported on use: local text needs neither of the libraries.
+# The modules are imported on use: local text needs neither of their libraries.
 OPENERS: Mapping[str, str] = {
     "s3": "slipway.containers.data.sources.source_s3",
     "https": "slipway.containers.data.sources.source_url",
@@ -200,10 +200,9 @@ OPENERS: Mapping[str, str] = {
 
 
 def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None = None) -> Source:
-    """Open text wherever it lies.
+    """Open local or remote text.
 
-    `names` limits it to these files below the place. `bucket_owner` is the account that a bucket must belong
-    to.
+    `names` limits it to these files below the place. `bucket_owner` is the account that must own a bucket.
     """
     if not is_remote(text):
         return local_source(Path(text), names)

@@ -1,7 +1,7 @@
-"""Which stretch of which file each shard is made of: a function of the input and the number of shards alone.
+"""Cut the input into shards, and read the text of a shard in units that fit into memory.
 
-Shards begin where documents do. A document longer than the last of SEARCH_BYTES is cut, so that neither one
-endless line nor one huge file goes to a single shard.
+The cuts depend only on the input and the number of shards. Shards begin where documents begin. A document
+longer than the last of SEARCH_BYTES is cut, so that no endless line or huge file goes to a single shard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slipway.containers.data.sources.sources import Ahead, Source, SourceFile, a
 from slipway.containers.data.tokens.engine import TAGGED
 
 SEARCH_BYTES = (1 << 16, 1 << 20)
-# A shard per 32 MB of text: at five duplicates 100 MB of rows, made in some seconds.
+# 32 MB of text give 100 MB of rows with five duplicates, in some seconds.
 DEFAULT_SHARD_BYTES = 32 << 20
 MOST_SHARDS = 100_000
 
@@ -70,7 +70,7 @@ def plan_shards(source: Source, shards: int) -> list[list[Piece]]:
 
 
 def shards_for(source: Source) -> int:
-    """Return a number of shards that suits the size of the input, whoever works on it."""
+    """Return a number of shards that suits the size of the input, the same on any machine."""
     total = sum(file.size_bytes for file in _with_text(source))
     return min(MOST_SHARDS, -(-total // DEFAULT_SHARD_BYTES))
 
@@ -96,11 +96,11 @@ def _pieces(files: Sequence[SourceFile], begins: Sequence[int], begin: int, end:
     return found
 
 
-# A shard's text in stretches that fit into memory: strict UTF-8, or an error with file, line and byte.
-# Held in memory at once, and what random sentences are drawn from; 20,000 articles of a paragraph each.
+# A shard's text is read in units and must be strict UTF-8; errors name the file, line and byte. A unit is
+# held in memory, and random next sentences are drawn from it: 8 MB are 20,000 articles of one paragraph.
 UNIT_BYTES = 8 << 20
 Read = Callable[[str, int, int], bytes]
-LONE_RETURN = re.compile(rb"\r[^\n]")  # the last one of a unit may have its \n in the next
+LONE_RETURN = re.compile(rb"\r[^\n]")  # one at the end of a unit may have its \n in the next unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Text:
 
 
 def units_of(source: Source, pieces: list[Piece], unit_bytes: int = UNIT_BYTES) -> Iterator[list[Text]]:
-    """Yield units of about equal size: small files together, large ones cut between documents."""
+    """Yield units of about equal size: small files are joined, large ones are cut between documents."""
     unit: list[Text] = []
     room = unit_bytes
     for text in _texts(source, pieces, unit_bytes):
@@ -161,21 +161,21 @@ def _check_text(source: Source, name: str, start: int, data: bytes) -> None:
     if alone:
         where = start + alone.start()
         raise DataError(
-            f"{name}:{_line_of(source, name, where)}: byte {where} is a carriage return alone",
+            f"{name}:{_line_of(source, name, where)}: byte {where} is a carriage return without a line feed",
             hint="convert the line ends: tr '\\r' '\\n'",
         )
 
 
 def _line_of(source: Source, name: str, place: int) -> int:
-    """Count the line of a place; done only when there is something to report."""
+    """Return the line number of a byte, by reading the file up to there; only errors need it."""
     steps = range(0, place, UNIT_BYTES)
     return 1 + sum(source.read(name, at, min(UNIT_BYTES, place - at)).count(b"\n") for at in steps)
 
 
-# What a file is, told by how it begins, and where its text may be cut: between documents if that can be.
+# The first bytes of a file tell its type. Its text is cut between documents where possible.
 HEAD_BYTES = 4096
 TAG = b"<doc "
-# What stands between two documents, and how much of it belongs to the first.
+# The mark between two documents, and how many bytes of it belong to the first document.
 MARKS = {0: ((b"\n\n", 2), (b"\n\r\n", 3)), TAGGED: ((b"\n" + TAG, 1),)}
 LONGEST_MARK_BYTES = 3
 BLANKS = (b"\n", b" ", b"\t")
@@ -194,7 +194,7 @@ MAGIC = (
 
 
 def style_of(name: str, head: bytes) -> int:
-    """Return TAGGED for what WikiExtractor writes, 0 for other text; refuse what is not text."""
+    """Return TAGGED for WikiExtractor's output, 0 for other text; refuse files that are not text."""
     for magic, what, hint in MAGIC:
         if head.startswith(magic):
             raise DataError(f"{name} {what}", hint=hint)
@@ -208,7 +208,7 @@ def style_of(name: str, head: bytes) -> int:
 
 
 def next_document(data: bytes, at: int, style: int) -> int:
-    """Return the first place from `at` on where a document begins, or -1; a mark may begin before `at`."""
+    """Return the first position from `at` on where a document begins, or -1; its mark may lie before `at`."""
     found = [
         begin + length
         for mark, length in MARKS[style]
@@ -218,7 +218,7 @@ def next_document(data: bytes, at: int, style: int) -> int:
 
 
 def next_blank(data: bytes, at: int) -> int:
-    """Return the place after the next end of line, else after the next blank, else the next character."""
+    """Return the position after the next line end, else after the next blank, else of the next character."""
     for blank in BLANKS:
         end = data.find(blank, at) + 1
         if end:
@@ -230,7 +230,7 @@ def next_blank(data: bytes, at: int) -> int:
 
 
 def last_cut(data: bytes, style: int) -> int:
-    """Return the last place where a document begins, else after the last blank, else the last character."""
+    """Return the last position where a document begins, else one after a blank, else the last character's."""
     found = max(
         (begin + length for mark, length in MARKS[style] if (begin := data.rfind(mark)) >= 0), default=0
     )

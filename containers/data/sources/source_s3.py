@@ -1,7 +1,8 @@
-"""Text in S3: the objects below s3://bucket/prefix, each read at the ETag that it had when it was listed.
+"""Read text from S3: the objects below s3://bucket/prefix, each at the ETag that it had when it was listed.
 
-obstore signs, finds credentials (environment, ECS task, EC2 instance by IMDSv2) and repeats what fails. A new
-cause that people should read in words is a row of CAUSES.
+obstore signs, finds credentials (environment, ECS task, EC2 instance by IMDSv2) and retries. Checkpoints
+(training/bucket.py) and results of functions (tasks/call.py) use `store` and `explained` too. To explain
+another failure to users, add a row to CAUSES.
 """
 
 from __future__ import annotations
@@ -22,45 +23,45 @@ from slipway.containers.data.sources.locations import bucket_and_key, is_loopbac
 from slipway.containers.data.sources.sources import FetchSource, SourceFile, check_name
 
 READS_AT_ONCE = 8
-ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # as in every AWS SDK, the first one wins
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # the first that is set wins, as in AWS SDKs
 METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 OWNER = re.compile(r"[0-9]{12}")
-# Ten attempts, the library's own number, keep a person waiting for minutes where nobody answers.
+# obstore's default, ten retries, keeps a person waiting for minutes when nobody answers.
 RETRIES = {"max_retries": 5, "retry_timeout": timedelta(minutes=2)}
-TIMEOUT = timedelta(minutes=2)  # of one stretch of some megabytes
+TIMEOUT = timedelta(minutes=2)  # for one request, which reads some megabytes
 
 MAY_READ = (
     "allow s3:ListBucket and s3:GetObject to the role or user that reads; a cluster's jobs may read "
     "datasets/ and jobs/ of its own bucket, and no other account's buckets"
 )
 CREDENTIALS = (
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; of a profile: "
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; to take them from a profile: "
     'eval "$(aws configure export-credentials --format env)"'
 )
 REGION = "set AWS_REGION to the bucket's region"
 REPEAT = "run the same command again when nothing writes to it"
-# What the library's account of a failure contains, what it means, what to do. The account itself is never
-# shown: it can hold a token. The first that fits counts.
+# Text in obstore's message, what it means, and what to do; the first row that matches counts. An empty hint
+# stands for the permission that the caller lacks. The message itself is never shown: it can hold a token.
 CAUSES: tuple[tuple[str, str, str], ...] = (
     ("<Code>NoSuchBucket<", "the bucket does not exist", "look at its name: aws s3 ls"),
-    ("412 Precondition", "it changed since the run began: its ETag is another one", REPEAT),
+    ("412 Precondition", "it changed since the run began: it has another ETag", REPEAT),
     ("<Code>InvalidObjectState<", "it is archived", "restore it first: aws s3api restore-object"),
     ("<Code>ExpiredToken<", "the credentials have expired", CREDENTIALS),
     ("<Code>InvalidAccessKeyId<", "AWS does not know the access key", CREDENTIALS),
-    ("<Code>SignatureDoesNotMatch<", "the secret key does not fit the access key", CREDENTIALS),
+    ("<Code>SignatureDoesNotMatch<", "the secret key does not belong to the access key", CREDENTIALS),
     ("169.254.", "no AWS credentials were found", CREDENTIALS),
     ("<Code>AuthorizationHeaderMalformed<", "the bucket is in another region", REGION),
     ("without LOCATION", "the bucket is in another region", REGION),
     ("PermanentRedirect", "the bucket is in another region", REGION),
-    ("403 Forbidden", "reading it is denied", MAY_READ),
-    ("401 Unauthorized", "reading it is denied", MAY_READ),
+    ("403 Forbidden", "access is denied", ""),
+    ("401 Unauthorized", "access is denied", ""),
     ("404 Not Found", "it does not exist", "look at what there is: aws s3 ls"),
     ("416 Range", "it became shorter since the run began", REPEAT),
     ("NotPartial", "the server does not answer Range requests", "read from S3 itself, or copy the text here"),
-    ("UnexpectedRange", "the server answers with another stretch than was asked for", "read from S3 itself"),
+    ("UnexpectedRange", "the server answers with other bytes than were asked for", "read from S3 itself"),
     ("illegal character", "a key leads out of its prefix", "use keys without '..', '.' or '//'"),
-    ("empty path segment", "a key leads nowhere", "use keys without '..', '.' or '//'"),
-    ("error sending request", "nobody answers", "check the network, AWS_REGION and AWS_ENDPOINT_URL"),
+    ("empty path segment", "a key has an empty part", "use keys without '..', '.' or '//'"),
+    ("error sending request", "S3 does not answer", "check the network, AWS_REGION and AWS_ENDPOINT_URL"),
 )
 
 
@@ -73,10 +74,10 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Get a stretch of an object. Picklable; each process opens its own connections."""
+    """Get a range of bytes of an object. Picklable; each process opens its own connections."""
 
     bucket: Bucket
-    prefix: str  # with its last slash; "" is the whole bucket
+    prefix: str  # ends in a slash; "" is the whole bucket
 
     def __call__(self, file: SourceFile, start: int, stop: int) -> bytes:
         key = self.prefix + file.name
@@ -85,18 +86,18 @@ class Fetch:
             content = found.bytes().to_bytes()
         except (BaseError, OSError) as error:
             raise explained(error, f"s3://{self.bucket.name}/{key}") from None
-        if found.meta["e_tag"] != file.etag:  # a server that knows no If-Match
+        if found.meta["e_tag"] != file.etag:  # the server ignores If-Match
             raise DataError(f"s3://{self.bucket.name}/{key} changed since the run began", hint=REPEAT)
         return content
 
 
 def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None = None) -> FetchSource:
-    """Open all objects below the prefix, those of these names below it, or the one object that it names."""
-    name, key = bucket_and_key(text)
-    bucket = Bucket(name, endpoint_of(os.environ), checked_owner(bucket_owner))
+    """Open the named objects below a prefix, by default all; or the one object that the address names."""
+    bucket_name, key = bucket_and_key(text)
+    bucket = Bucket(bucket_name, endpoint_of(os.environ), checked_owner(bucket_owner))
     prefix = f"{key}/" if key else ""
     try:
-        files = [head(bucket, prefix, each) for each in names] if names else list(below(bucket, prefix))
+        files = [head(bucket, prefix, name) for name in names] if names else list(below(bucket, prefix))
         if not files and key and not names:
             prefix, _, last = f"/{key}".rpartition("/")
             prefix = f"{prefix[1:]}/" if prefix else ""
@@ -104,14 +105,14 @@ def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None
     except (BaseError, OSError) as error:
         raise explained(error, text) from None
     if not files:
-        raise DataError(f"{text} holds no objects", hint="give the prefix that the text lies below")
-    return FetchSource(tuple(sorted(files)), Fetch(bucket, prefix), f"s3://{name}/{key}", READS_AT_ONCE)
+        raise DataError(f"{text} holds no objects", hint="give a prefix with text below it")
+    location = f"s3://{bucket_name}/{key}"
+    return FetchSource(tuple(sorted(files)), Fetch(bucket, prefix), location, READS_AT_ONCE)
 
 
 def below(bucket: Bucket, prefix: str) -> Iterator[SourceFile]:
-    """Yield the objects below a prefix, like the files of a folder: names that begin with a dot are
-    skipped."""
-    # The library does not sign what it always sends when it lists, and S3 refuses such a header unsigned.
+    """Yield the objects below a prefix; skip those with a dot at the start of a name, as in a folder."""
+    # obstore does not sign default headers when it lists, and S3 refuses an unsigned x-amz- header.
     for objects in store(replace(bucket, owner=None)).list(prefix or None):
         for found in objects:
             name = found["path"][len(prefix) :]
@@ -127,12 +128,12 @@ def head(bucket: Bucket, prefix: str, name: str) -> SourceFile:
 
 def tag_of(etag: str | None, name: str) -> str:
     if not etag:
-        raise DataError(f"the endpoint gives no ETag of {name}", hint="copy the text here and give the files")
+        raise DataError(f"the endpoint gives no ETag for {name}", hint="copy the text here and give the copy")
     return etag
 
 
 def endpoint_of(environment: os._Environ[str] | dict[str, str]) -> str | None:
-    """Return the S3 endpoint; None is AWS itself. Keys and text go unencrypted only to this machine."""
+    """Return the S3 endpoint; None is AWS itself. Refuse plain HTTP, unless to this machine."""
     name = next((name for name in ENDPOINT_VARIABLES if environment.get(name)), None)
     if name is None:
         return None
@@ -140,7 +141,7 @@ def endpoint_of(environment: os._Environ[str] | dict[str, str]) -> str | None:
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise DataError(
             f"{name} is {parts.scheme}://{parts.hostname}, which is not encrypted",
-            hint="name an https:// endpoint; http is for this machine only",
+            hint="give an https:// endpoint; http is for this machine only",
         )
     return environment[name]
 
@@ -154,25 +155,24 @@ def checked_owner(owner: str | None) -> str | None:
 def store(bucket: Bucket) -> S3Store:
     if first_process() != os.getpid():
         raise DataError(
-            "this process was forked from one that had read from S3, and would wait forever",
-            hint="start workers by multiprocessing's 'spawn'",
+            "this process was forked from one that had read from S3, and would hang",
+            hint="start workers with multiprocessing's 'spawn'",
         )
     return opened(bucket)
 
 
 @cache
 def first_process() -> int:
-    """Return the id of the process that asked first: a fork inherits the answer but not the library's
-    threads."""
+    """Return the id of the first process that called this: a fork inherits the answer, not the threads."""
     return os.getpid()
 
 
 @cache
 def opened(bucket: Bucket) -> S3Store:
-    # Signed with the rest when an object is read; the tests look.
+    # obstore signs this header when it reads an object; a test checks it.
     owner = {"x-amz-expected-bucket-owner": bucket.owner} if bucket.owner else {}
     endpoint = {"endpoint": bucket.endpoint} if bucket.endpoint else {}
-    # AWS's SDKs know this variable; the library has a name of its own for it.
+    # AWS's SDKs read this variable; obstore takes the address as an option of another name.
     if metadata := os.environ.get(METADATA_VARIABLE):
         endpoint["metadata_endpoint"] = metadata.rstrip("/")
     return S3Store(
@@ -187,13 +187,14 @@ def opened(bucket: Bucket) -> S3Store:
     )
 
 
-def explained(error: Exception, location: str) -> DataError:
-    account = str(error)
+def explained(error: Exception, location: str, permission: str = MAY_READ) -> DataError:
+    """Explain a failure of obstore without its text; `permission` says what to allow if access is denied."""
+    message = str(error)
     for words, what, hint in CAUSES:
-        if words in account:
-            return DataError(f"{location}: {what}", hint=hint)
-    code = re.search(r"<Code>(\w{1,60})<", account) or re.search(r"status code: (\d{3})", account)
+        if words in message:
+            return DataError(f"{location}: {what}", hint=hint or permission)
+    code = re.search(r"<Code>(\w{1,60})<", message) or re.search(r"status code: (\d{3})", message)
     return DataError(
-        f"{location} cannot be read: {code[1] if code else type(error).__name__}",
-        hint="run the same command again; finished shards are kept",
+        f"{location}: the request failed: {code[1] if code else type(error).__name__}",
+        hint="run the same command again",
     )

@@ -1,7 +1,7 @@
-"""Text behind a URL: one file, read in stretches, each checked to be of the version that was found first.
+"""Read text from a URL: one file, in stretches; each must be of the version that was found first.
 
-A URL may carry secrets: only its public part is shown; the library's messages, which hold all, never are.
-obstore has a store for HTTP too, but that one follows redirects to any host and drops the query.
+A URL may carry secrets: only its public part is shown, and no message of urllib3, which holds the whole URL.
+obstore's store for HTTP is not used: it follows redirects to any host and drops the query.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slipway.containers.data.sources.sources import FetchSource, SourceFile
 
 READS_AT_ONCE = 4
 MOST_REDIRECTS = 5
-TRIES = 3  # of a body that breaks off; the library repeats what fails before it
+TRIES = 3  # for a body that breaks off; the library retries earlier failures
 RETRIES = urllib3.Retry(
     total=5,
     redirect=False,
@@ -45,10 +45,10 @@ TIMEOUT = urllib3.Timeout(connect=10, read=60)
 CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
 REPEAT = "run the same command again when nothing writes to it"
 COPY = "download it, and give the file"
-# What a status means, and what to do.
+# The meaning of a status, and what to do.
 STATUSES: Mapping[int, tuple[str, str]] = {
     200: ("the server does not answer Range requests", COPY),
-    401: ("the server wants to know who asks", "write https://user:password@host/file, or download it"),
+    401: ("the server wants a login", "write https://user:password@host/file, or download it"),
     403: ("reading it is denied", "a signed URL may have expired: get a new one"),
     404: ("there is no such file", "look at the address"),
     410: ("there is no such file any more", "look at the address"),
@@ -67,7 +67,7 @@ class Address:
     login: str | None = field(repr=False, default=None)
 
     def headers(self) -> dict[str, str]:
-        # Another coding would have other lengths.
+        # Compressed content would have other lengths.
         plain = {"Accept-Encoding": "identity"}
         return plain | (urllib3.make_headers(basic_auth=self.login) if self.login else {})
 
@@ -83,7 +83,7 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True)
 class UrlFetch:
-    """Get a stretch of a URL. Picklable; each process opens its own connections."""
+    """Get a range of bytes of a URL. Picklable; each process opens its own connections."""
 
     address: Address
 
@@ -111,7 +111,7 @@ def open_source(text: str, names: tuple[str, ...] = (), _bucket_owner: str | Non
         raise DataError(f"{address.shown}: the server does not tell its size in bytes", hint=COPY)
     if not version:
         raise DataError(
-            f"{address.shown} has neither ETag nor Last-Modified, so that a change would go unseen", hint=COPY
+            f"{address.shown} has neither ETag nor Last-Modified, so a change would go unnoticed", hint=COPY
         )
     name = unquote(address.shown.rpartition("/")[2]) or "text"
     file = SourceFile(name, int(place[3]), version)
@@ -126,8 +126,7 @@ def address_of(text: str) -> Address:
 
 
 def find(address: Address) -> tuple[Address, HttpReply]:
-    """Ask for one byte, as all reads will be asked: a signed URL allows no HEAD. Redirects stay with the
-    host."""
+    """Follow redirects within the host and read one byte, as signed URLs allow GET but not HEAD."""
     for _ in range(MOST_REDIRECTS):
         found = get(address, 0, 1, {})
         if found.status == 206:
@@ -136,7 +135,7 @@ def find(address: Address) -> tuple[Address, HttpReply]:
         if not 300 <= found.status < 400 or not target:
             raise refused(address, found.status)
         address = redirected(address, target)
-    raise DataError(f"{address.shown} redirects again and again", hint="give the address of the file itself")
+    raise DataError(f"{address.shown} redirects too often", hint="give the address of the file itself")
 
 
 def redirected(address: Address, target: str) -> Address:
@@ -169,7 +168,7 @@ def get(address: Address, start: int, stop: int, condition: Mapping[str, str]) -
 
 
 def request(address: Address, headers: Mapping[str, str], length: int) -> HttpReply:
-    """Send one request; never hold more than the stretch, whatever the server sends."""
+    """Send one request; read at most `length` bytes, whatever the server sends."""
     answer = connections(address.origin, os.getpid()).request(
         "GET", address.path, headers=dict(headers), preload_content=False, redirect=False
     )
@@ -178,14 +177,14 @@ def request(address: Address, headers: Mapping[str, str], length: int) -> HttpRe
         return HttpReply(answer.status, answer.headers, content)
     finally:
         if answer.status != 206 or answer.length_remaining:
-            answer.close()  # a body that is left unread would be taken for the next answer
+            answer.close()  # otherwise the unread rest of the body would be taken for the next answer
         answer.release_conn()
 
 
 @cache
 def connections(origin: Origin, _process: int) -> urllib3.HTTPConnectionPool:
-    """Return this process's own connections: one that two processes share belongs to neither."""
-    proxy = getproxies().get("https") if origin.scheme == "https" else None  # http is this machine
+    """Return the connections of this process: two processes must not share one."""
+    proxy = getproxies().get("https") if origin.scheme == "https" else None  # http only goes to this machine
     settings = {"retries": RETRIES, "timeout": TIMEOUT, "maxsize": READS_AT_ONCE, "block": True}
     if proxy and not proxy_bypass(origin.host):
         pools: urllib3.PoolManager = urllib3.ProxyManager(proxy, **settings)  # type: ignore[arg-type]  # by name
@@ -193,8 +192,8 @@ def connections(origin: Origin, _process: int) -> urllib3.HTTPConnectionPool:
         pools = urllib3.PoolManager(**settings)  # type: ignore[arg-type]  # likewise
     pool = pools.connection_from_host(origin.host, origin.port, origin.scheme)
     if not isinstance(pools, urllib3.ProxyManager):
-        # A name may lead anywhere, and elsewhere the next time: what counts is who answers. Behind a proxy
-        # that is the proxy's to decide.
+        # A name may resolve to another address each time, so the address that answers is checked. A proxy
+        # decides that for its own connections.
         pool.ConnectionCls = CONNECTIONS[origin.scheme]
     return pool
 
@@ -216,7 +215,7 @@ CONNECTIONS: Mapping[str, type[HTTPConnection]] = {
 
 
 def of_public_peer(host: str, connection: socket) -> socket:
-    """Return the connection if its peer may be asked; close it before anything is sent if not."""
+    """Return the connection if its peer is public; otherwise close it before anything is sent."""
     try:
         refuse_private_address(host, ip_address(connection.getpeername()[0].partition("%")[0]))
     except BaseException:
@@ -230,8 +229,10 @@ def version_of(headers: Mapping[str, str]) -> str:
 
 
 def condition_of(version: str) -> dict[str, str]:
-    """Return the header that makes a read conditional, if any: a weak ETag never matches (RFC 9110,
-    13.1.1), so the one in the answer is compared instead."""
+    """Return the header that makes a read conditional.
+
+    A weak ETag never matches (RFC 9110, 13.1.1), so it gives none: callers compare the ETag of the answer.
+    """
     if version.startswith('"'):
         return {"If-Match": version}
     return {} if version.startswith("W/") else {"If-Unmodified-Since": version}
@@ -245,5 +246,5 @@ def refused(address: Address, status: int) -> DataError:
 def unreachable(address: Address, what: str) -> DataError:
     return DataError(
         f"{address.shown}: {what}",
-        hint="check the address and the network; nodes of a cluster whose egress is endpoints reach S3 alone",
+        hint="check the address and the network; nodes of a cluster with egress=endpoints reach only S3",
     )

@@ -1,7 +1,7 @@
-"""What text is read from: a local file or folder here; S3 in source_s3.py, a URL in source_url.py.
+"""Sources of text: local files and folders here; S3 is in source_s3.py, a URL in source_url.py.
 
-Another place is a function to fetch with, and a row of OPENERS in locations.py. Workers are processes: a
-source is a value that can be pickled, and opens its connections where it reads.
+Another kind is a module whose `open_source` returns a FetchSource, and a row of OPENERS in locations.py.
+Sources are pickled for worker processes, so they hold no connections: each process opens its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_NAME_BYTES = 1024  # Amazon S3 user guide, "Naming Amazon S3 objects"
 class SourceFile:
     name: str
     size_bytes: int
-    etag: str = ""  # of this very content, where the source knows one
+    etag: str = ""  # identifies the content; empty for local files
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -41,15 +41,14 @@ class Source(Protocol):
 
     @property
     def location(self) -> str:
-        """Return the location for people and manifests, without secrets; empty for local files, which may
-        move."""
+        """Return the address without secrets, for messages and manifests; "" for local files."""
 
     @property
     def reads_at_once(self) -> int:
-        """Return how many reads to ask for together; above 1 if answers take their time."""
+        """Return how many reads to run in parallel; above 1 if each takes long to answer."""
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """Read exactly this stretch; less is an error."""
+        """Read exactly this stretch; raise DataError if there is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class LocalSource:
 
     def read(self, name: str, start: int, length: int) -> bytes:
         try:
-            # What was a file when it was listed may be a link or a FIFO by now.
+            # A file may have become a link or a FIFO since it was listed.
             with BufferedReader(open_regular(self.root / name, follow_links=False)) as file:
                 file.seek(start)
                 found = file.read(length)
@@ -81,8 +80,7 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class FetchSource:
-    """Read through `fetch(file, start, stop)`, which returns these bytes of an object; workers need it
-    picklable."""
+    """Read with `fetch(file, start, stop)`, which returns these bytes of an object and must be picklable."""
 
     files: tuple[SourceFile, ...]  # sorted
     fetch: Callable[[SourceFile, int, int], bytes]
@@ -91,12 +89,12 @@ class FetchSource:
 
     def read(self, name: str, start: int, length: int) -> bytes:
         file = self.files[bisect_left(self.files, name, key=lambda file: file.name)]
-        assert file.name == name, f"{name} is none of the source's files"
+        assert file.name == name, f"{name} is not a file of the source"
         return whole(name, start, length, self.fetch(file, start, start + length))
 
 
 def local_source(path: Path, names: tuple[str, ...] = ()) -> LocalSource:
-    """Open a file, a folder with all that lies in it, or only the files of these names below it."""
+    """Open a file, all files of a folder, or only the named files below it."""
     if not path.exists():
         raise DataError(f"--input {path} does not exist", hint="give a file or a folder of text")
     path = path.resolve()
@@ -110,7 +108,7 @@ def local_source(path: Path, names: tuple[str, ...] = ()) -> LocalSource:
 
 
 def inside(root: Path, name: str) -> Path:
-    """Return the file of this name under root; refuse a name that leads out of it by dots or links."""
+    """Return the path of a file under root; refuse a name that leads out of root by dots or links."""
     check_name(name)
     path = root / name
     if not path.resolve().is_relative_to(root.resolve()):
@@ -119,7 +117,7 @@ def inside(root: Path, name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Refuse odd names: they go into manifests and messages and come back as paths."""
+    """Refuse odd names: they are written to manifests and messages, and read back as paths."""
     parts = name.split("/")
     # isprintable() is false for control characters and for the surrogates that stand for broken UTF-8.
     if not name.isprintable() or len(name.encode()) > LONGEST_NAME_BYTES:
@@ -129,7 +127,7 @@ def check_name(name: str) -> None:
         )
     if "" in parts or "." in parts or ".." in parts:
         raise DataError(
-            f"the name {name[:80]!r} leads out of its root or nowhere",
+            f"the name {name[:80]!r} leads out of its folder, or has an empty part",
             hint="use names without '..', '.' or '//'",
         )
 
@@ -138,7 +136,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_symlink():
             raise DataError(
-                f"{entry.path} is a symbolic link, and those are not followed",
+                f"{entry.path} is a symbolic link, and links are not followed",
                 hint="put the file itself there, or give the folder it points to",
             )
         if entry.name.startswith("."):
@@ -162,17 +160,17 @@ def _size(path: Path) -> int:
 def whole(name: str, start: int, length: int, found: bytes) -> bytes:
     if len(found) != length:
         raise DataError(
-            f"{name} gave {len(found)} of {length} bytes at byte {start}: it changed while it was read",
+            f"{name} gave {len(found)} of {length} bytes from byte {start} on: it changed while it was read",
             hint="run the same command again when nothing writes to it",
         )
     return found
 
 
-# Reads from far away: several at once, and before they are asked for. Neither changes what is read.
-# Large enough that S3's tens of milliseconds to the first byte do not count.
+# Remote files are read ahead, several blocks in parallel; that does not change what is read.
+# A block is so large that S3's tens of milliseconds to the first byte do not matter.
 BLOCK_BYTES = 4 << 20
 AHEAD_BYTES = 16 << 20
-AHEAD_BLOCKS = 16  # of small files
+AHEAD_BLOCKS = 16  # limits the requests for small files
 
 Stretch = tuple[str, int, int]  # name, start, stop
 Item = TypeVar("Item")
@@ -180,7 +178,7 @@ Answer = TypeVar("Answer")
 
 
 def at_once(source: Source, work: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-    """Return the answers in the order of the items."""
+    """Return work(item) for each item in order, in parallel threads if the source is remote."""
     if source.reads_at_once == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(source.reads_at_once) as pool:
@@ -196,7 +194,7 @@ class Block:
 
 
 class Ahead:
-    """Read stretches ahead in this order, mostly once each; any other read goes to the source."""
+    """Read stretches ahead in the given order; a read out of that order goes to the source directly."""
 
     def __init__(self, source: Source, stretches: Iterable[Stretch]) -> None:
         self._source = source
@@ -236,7 +234,7 @@ class Ahead:
 
     def _next(self, name: str, start: int) -> bytes:
         block = self._waiting.popleft()
-        assert (block.name, block.start) == (name, start), f"{name} is read from {start} on, out of order"
+        assert (block.name, block.start) == (name, start), f"{name} is read out of order, at byte {start}"
         content = block.found.result()
         self._fill()
         return content
@@ -261,7 +259,7 @@ def _blocks(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
 
 
 def read_whole(source: Source, name: str) -> bytes:
-    """Read one file of the source from its first byte to its last."""
+    """Read one whole file of the source."""
     size = next(file.size_bytes for file in source.files if file.name == name)
     if source.reads_at_once == 1:
         return source.read(name, 0, size)
@@ -269,14 +267,14 @@ def read_whole(source: Source, name: str) -> bytes:
         return reader.read(name, 0, size)
 
 
-# input.json: which versions of which objects a dataset is made from. Local files have none.
-# A shard's record holds its digest, so that a repeated run reads only the text of what it makes.
+# input.json lists the names, sizes and ETags of the objects that a dataset is made from, if they are remote.
+# Each shard's record holds its digest, so a repeated run need not read the text of finished shards.
 NAME = "input.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputOrigin:
-    """Record what the manifest says of the input; both fields are empty for local files."""
+    """Identify the input in the manifest; both fields are empty for local files."""
 
     location: str = ""
     version: str = ""
@@ -309,7 +307,7 @@ def read_origin(folder: Path) -> InputOrigin:
 
 
 def input_digest(source: Source) -> str:
-    """Return a digest of the names, lengths and ETags of what a source holds."""
+    """Return a digest of the names, sizes and ETags of the source's files."""
     return digest_of(_files(source))
 
 

@@ -1,4 +1,4 @@
-"""The JSON files of a dataset: written whole or not at all, read back with every field of its type."""
+"""Write the JSON files of a dataset whole or not at all, and check the type of every field when reading."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.runtime.named_files import UnusableFile, read_text
 
 Decoded = TypeVar("Decoded")
-MOST_BYTES = 256 << 20  # a manifest has some 300 bytes a shard
+MOST_BYTES = 256 << 20  # a manifest has some 300 bytes per shard
 TYPES: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
 
 
 def own_neighbour(path: Path) -> Path:
-    """Return a hidden name beside the path that nobody else writes to, nor another node of a shared disk."""
+    """Return a hidden path beside this one that no other thread, process or node writes to."""
     writer = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
     return path.with_name(f".{path.name}.{writer}")
 
@@ -29,16 +29,16 @@ def own_neighbour(path: Path) -> Path:
 def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write JSON atomically: to a neighbour, synced, then renamed."""
     path.parent.mkdir(exist_ok=True)
-    beside = own_neighbour(path)
+    temporary = own_neighbour(path)
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             json.dump(content, file, indent=1, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"cannot write {path}: {error.strerror}", hint="finished shards are kept") from error
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"cannot write {path}: {error.strerror}", hint="finished parts are kept") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: {error}", hint="run the same preparation again") from error
     if not isinstance(content, dict):
-        raise DataError(f"{path} is damaged: it holds no object", hint="run the same preparation again")
+        raise DataError(f"{path} is damaged: it is not an object", hint="run the same preparation again")
     return content
 
 

@@ -1,8 +1,8 @@
-"""Write unicode.csv: what the tokenizers library does to every code point, found by asking it about each.
+"""Write unicode.csv: what the tokenizers library does to each code point, found by trying them all.
 
 Run it after a new release of that library: python -m slipway.containers.data.text.refresh_unicode
-Its tables are older than Python's (normalisation of Unicode 9, categories of Unicode 8), so unicodedata would
-give other tokens.
+Python's unicodedata would give other tokens: the library's tables are older (normalisation of Unicode 9,
+categories of Unicode 8).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 Rule = tuple[str, str]
-# Marks that survive accent stripping, of combining classes 226, 9 and 7: a neighbour that swaps places with
-# one of them has a class of its own, and one that keeps two of them from swapping is a starter.
+# Marks that survive accent stripping, of the combining classes 226, 9 and 7. A character that changes places
+# with one of them has a combining class, and a character that keeps two of them in order is a starter.
 HIGH, MIDDLE, LOW = "\U0001d16d", "\u1b44", "\U00011446"
 HANGUL = range(0xAC00, 0xD7A4)
 
@@ -44,7 +44,7 @@ def refresh(path: Path) -> None:
 
 
 def rule(normalise: Callable[[str], str], code: int, result: str) -> Rule:
-    """Return what becomes of one code point: kept, or one of the words of unicode_table.RULES."""
+    """Return the rule for one code point: "keep", or a key of RULES in words.py with its value."""
     character = chr(code)
     if result == character:
         return "keep", ""
@@ -67,8 +67,7 @@ def spelled(text: str) -> str:
 
 
 def is_ordered(normalise: Callable[[str], str], character: str) -> bool:
-    """Return True if the library's canonical ordering moves it: classes newer than its tables do not
-    count."""
+    """Return True if the library reorders the character: it ignores classes newer than its tables."""
     return unicodedata.combining(character) != 0 and any(
         normalise(pair) != pair
         for other in (HIGH, MIDDLE, LOW)
@@ -81,7 +80,7 @@ def order(character: str) -> str:
 
 
 def ranges(rules: Iterable[tuple[int, Rule]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield one row for neighbours with one rule; what is kept needs none."""
+    """Yield one row for neighbouring code points with the same rule; "keep" needs no row."""
     first, last, current = 0, -2, ("keep", "")
     for code, found in [*rules, (-1, ("keep", ""))]:
         if found == current and code == last + 1:

@@ -1,7 +1,7 @@
-"""Text -> words, for training a vocabulary; tokens/native/words.c splits them into a vocabulary's pieces.
+"""Split text into words, for training a vocabulary, by the tables that the C core uses too.
 
-The rules are those of the tokenizers library's BertNormalizer and BertPreTokenizer. A "[MASK]" in the text is
-three words and no mark: text cannot speak for the preparation.
+The rules are those of BertNormalizer and BertPreTokenizer of the tokenizers library; tokens/native/words.c
+splits the words into pieces. "[MASK]" in a text is three words, so that a text cannot insert special tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def words_of(text: str, *, cased: bool) -> Iterator[str]:
     """Yield what the normaliser and the splitter leave of a text, word by word."""
     table = cased_table() if cased else unicode_table()
     word: list[int] = []
-    waiting: list[int] = []  # marks, until the next character of class 0
+    waiting: list[int] = []  # marks since the last character of combining class 0
     for item in (item for character in text for item in table.expand(ord(character))):
         if item >> CLASS_SHIFT & 0xFF:
             waiting.append(item)
@@ -40,7 +40,7 @@ def words_of(text: str, *, cased: bool) -> Iterator[str]:
             yield _spelled(word)
         if stands_alone:
             yield chr(code)
-        elif code not in (SPACE, 0):  # 0: a dropped mark that held others apart
+        elif code not in (SPACE, 0):  # 0 is a dropped character that kept marks in order
             word.append(code)
     word += _in_order(waiting)
     if word:
@@ -59,9 +59,8 @@ def _spelled(word: list[int]) -> str:
     return spelled
 
 
-# The table for vocabularies that know capitals: BertNormalizer without lower case.
-# What the tokenizers library drops as no character is told by the table of the lower-case rules; marks, which
-# those rules drop too, stay.
+# The table for cased vocabularies: BertNormalizer without lower case.
+# It drops the characters that the lower-case table drops, except marks, which only lower-casing drops.
 _MARKS = "M"
 _BLANKS = ("Zs", "Zl", "Zp", "Cc")
 
@@ -69,13 +68,13 @@ _BLANKS = ("Zs", "Zl", "Zp", "Cc")
 @cache
 def cased_table() -> UnicodeTable:
     lower, draft = unicode_table(), Draft()
-    for code in np.flatnonzero(lower.entries != np.arange(CODES)).tolist():  # the others stay as they are
+    for code in np.flatnonzero(lower.entries != np.arange(CODES)).tolist():  # all others stay unchanged
         draft.entries[code] = _entry(draft, code, lower.expand(code))
     return UnicodeTable(entries=draft.entries, items=np.array(draft.items, dtype=np.uint32))
 
 
 def _entry(draft: Draft, code: int, items: list[int]) -> int:
-    """Return a character's entry: dropped, a blank, a word by itself, or the character."""
+    """Return a character's entry: dropped, a blank, a word of its own, or itself."""
     category = unicodedata.category(chr(code))
     if not items and not category.startswith(_MARKS):
         return draft.several(())
@@ -85,8 +84,7 @@ def _entry(draft: Draft, code: int, items: list[int]) -> int:
 
 
 def _stands_alone(code: int, items: list[int], category: str) -> bool:
-    """Return True for a character that is a word by itself, by the table if it knows it, else by its
-    category."""
+    """Return True for a character that is a word of its own: by the table, else by its category."""
     if items and items[0] & PAD:
         return True
     if len(items) == 1 and items[0] & CODE == code:
@@ -94,15 +92,15 @@ def _stands_alone(code: int, items: list[int], category: str) -> bool:
     return category.startswith("P")
 
 
-# What becomes of each code point: a packed number, read from unicode.csv, for the C core and for Python.
-# A new kind of rule is one line of RULES, one function, and one case of refresh_unicode.rule.
+# The table packs the result for each code point into a number, for the C core and for Python. It is read from
+# unicode.csv. A new kind of rule is a row of RULES, a function, and a case of refresh_unicode.rule.
 Codes = NDArray[np.uint32]
 
-# An entry is a code point (21 bits) with what the next step must know of it, or a stretch of `items`.
+# An entry is a code point (21 bits) with its combining class and flags, or a stretch of `items`.
 CLASS_SHIFT = 21
 PUNCTUATION = 1 << 29
 PAD = 1 << 30  # a word of its own: Chinese characters
-SEVERAL = 1 << 31  # 20 bits of offset into items, 4 bits of length; none at all is a dropped character
+SEVERAL = 1 << 31  # 20 bits of offset into items, 4 bits of length; length 0 drops the character
 LENGTH_SHIFT = 20
 CODES = 0x110000
 SPACE = 32
@@ -124,7 +122,7 @@ class UnicodeTable:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """Hold the table while it is read: entries that are plain code points, and marks that outputs carry."""
+    """Hold the table while it is read: entries, items, and the flags of the characters that they produce."""
 
     entries: Codes = field(default_factory=lambda: np.arange(CODES, dtype=np.uint32))
     items: list[int] = field(default_factory=list)
@@ -157,7 +155,7 @@ def _drop(draft: Draft, span: slice, _: str) -> None:
 
 
 def _break(draft: Draft, span: slice, _: str) -> None:
-    """Map to code point 0: nothing is left of it, but marks around it keep their order."""
+    """Map to code point 0, which is dropped later but keeps the marks around it in order."""
     draft.entries[span] = draft.several((0,))
 
 

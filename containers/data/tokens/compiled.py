@@ -1,7 +1,7 @@
-"""The C core as a library that Python can call: compiled on first use, kept under the digest of its source.
+"""Compile the C core on first use, and keep the library in the user's cache under the digest of its source.
 
-Nothing is locked: each process compiles under a name of its own and renames, and the last one wins with the
-same content. A killed build leaves a file that nobody opens. An image compiles it with Python alone.
+There are no locks: each process compiles to a name of its own and renames the file, and all compile the same
+content. A killed build leaves a file that nobody opens. Container images are built with the library in them.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from slipway.containers.data.errors import DataError
 SOURCE = Path(__file__).with_name("native")
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
 COMPILERS = ("cc", "gcc", "clang")
-_HINT = "install one with its headers, as Debian's gcc and libc6-dev; images have it compiled already"
+_HINT = "install a compiler with its headers, such as Debian's gcc and libc6-dev; images hold the library"
 
 
 class CannotCompile(DataError):
-    """There is no compiler here, or it does not accept our source."""
+    """There is no compiler, or it rejects our source."""
 
 
 def library(extra_flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """Return the compiled library. SLIPWAY_DATA_FLAGS adds compiler flags: tests use it to find undefined
-    behaviour."""
+    """Return the compiled library. SLIPWAY_DATA_FLAGS adds compiler flags, such as a sanitizer for tests."""
     flags = (*FLAGS, *extra_flags, *os.environ.get("SLIPWAY_DATA_FLAGS", "").split())
-    kept = cache_folder() / f"core-{source_digest(flags)}.so"
-    if kept.exists():
+    cached = cache_folder() / f"core-{source_digest(flags)}.so"
+    if cached.exists():
         try:
-            return ctypes.CDLL(str(kept))
-        except OSError:  # damaged, or made for another machine: made again below
+            return ctypes.CDLL(str(cached))
+        except OSError:  # damaged, or made for another machine: compile it again
             pass
-    return build(kept, flags)
+    return build(cached, flags)
 
 
-def build(kept: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
+def build(cached: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
     compiler = find_compiler()
     sources = sorted(str(path) for path in SOURCE.glob("*.c"))
     with tempfile.TemporaryDirectory(prefix="slipway-data-") as folder:
@@ -51,18 +50,17 @@ def build(kept: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
         if answer.returncode:
             first = (answer.stderr.strip() or "no message").splitlines()[0]
             raise CannotCompile(f"{compiler} cannot compile {SOURCE}: {first}", hint=_HINT)
-        keep(made, kept)
+        keep(made, cached)
         return ctypes.CDLL(str(made))
 
 
-def keep(made: Path, kept: Path) -> None:
-    """Keep the library for the next process. A home that cannot be written to costs one compilation per
-    process."""
+def keep(made: Path, cached: Path) -> None:
+    """Copy the library to the cache. If the cache is not writable, each process compiles again."""
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix=".core-", delete=False) as file:
+        cached.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=cached.parent, prefix=".core-", delete=False) as file:
             file.write(made.read_bytes())
-        Path(file.name).replace(kept)
+        Path(file.name).replace(cached)
     except OSError:
         return
 
@@ -72,7 +70,7 @@ def find_compiler() -> str:
     found = shutil.which(wanted) if wanted else next(filter(None, map(shutil.which, COMPILERS)), None)
     if not found:
         raise CannotCompile(
-            f"no C compiler ({wanted or ', '.join(COMPILERS)}) is on PATH, and text is prepared in C",
+            f"no C compiler ({wanted or ', '.join(COMPILERS)}) is on PATH, and preparing text needs one",
             hint=_HINT,
         )
     return found

@@ -1,4 +1,4 @@
-"""What goes into the compiled core and comes out of it: counts of text, and room for rows."""
+"""The inputs and outputs of the compiled core: phases, settings, WordPiece vocabularies, counts and rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slipway.containers.runtime.named_files import UnusableFile, read_bytes
 
 SENTENCE_PER_LINE, TAGGED = 1, 2  # native/text.c
 
-# Words that end in a full stop without ending a sentence; single letters (J., U.S., e.g.) need no entry.
+# Words whose full stop does not end a sentence; single letters (J., U.S., e.g.) need no entry.
 _ABBREVIATIONS = (
     "Mr Mrs Ms Dr Prof Sr Jr St Mt Ft Gen Col Lt Sgt Capt Cmdr Adm Maj Rev Hon Gov Sen Rep Pres Messrs "
     "vs etc ca cf al approx est ed eds vol No Nos pp p Fig fig figs ch sec op cit viz "
@@ -42,7 +42,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Hold room for some rows in the layout of the reference's HDF5 files; the names are its keys."""
+    """Hold arrays for some rows, named and laid out as in the reference's HDF5 files."""
 
     rows: int
     row_tokens: int
@@ -69,7 +69,7 @@ def layout_of(
 
 
 def check_text_fits(counts: Counts, vocabulary: str) -> None:
-    """Refuse text that the vocabulary splits badly (another language, or code) before hours are spent."""
+    """Refuse text that the vocabulary does not know, such as another language, before hours are spent."""
     if counts.tokens >= 1000 and counts.unknown * 2 > counts.tokens:
         raise DataError(
             f"{counts.unknown} of {counts.tokens} tokens are unknown to {vocabulary}",
@@ -77,15 +77,14 @@ def check_text_fits(counts: Counts, vocabulary: str) -> None:
         )
 
 
-# What examples are made: the two phases, and the numbers of BERT's create_pretraining_data.
-# A new phase is one entry of PHASES.
-# Devlin et al., "BERT" (2019), appendix A.1 and A.2, and its published create_pretraining_data.py.
+# The two phases of pre-training, and the constants of BERT's published create_pretraining_data.py: Devlin et
+# al., "BERT" (2019), appendix A.1 and A.2. A new phase is one entry of PHASES.
 SHORT_SHARE = 0.1
 MASKED_SHARE = 0.15
 REPLACED_SHARE = 0.8
-KEPT_SHARE = 0.1  # the rest becomes a random token
+KEPT_SHARE = 0.1  # of the masked tokens; the rest becomes a random token
 LONGEST_ROW_TOKENS = 512  # native/core.h: MAX_ROW
-# Text without a full stop is cut here, so that it still makes examples; no row has room for more anyway.
+# A longer sentence, such as text without full stops, is cut here, so that it still makes examples.
 LONGEST_SENTENCE_TOKENS = 1024
 MOST_DUPLICATES = 100
 
@@ -115,7 +114,7 @@ class TokenSettings:
         _check("--phase", self.phase, min(PHASES), max(PHASES))
         _check("--duplicates", self.duplicates, 1, MOST_DUPLICATES)
         _check("--seed", self.seed, 0, 2**63 - 1)
-        # Training takes the word 0 for a place without one, so it would never be learned.
+        # Training takes the token 0 for padding, so it would never learn a word with that number.
         if number := self.vocabulary.numbers[PAD]:
             raise DataError(
                 f"{self.vocabulary.name}:{number + 1} is {PAD}, and pre-training needs it in line 1",
@@ -131,14 +130,14 @@ class TokenSettings:
         return PHASES[self.phase].predictions
 
     def masked_of_length(self) -> list[int]:
-        """Return how many tokens are predicted in a row that uses 0, 1, 2 … of its places."""
+        """Return the number of predicted tokens for rows of 0, 1, 2 … used positions."""
         return [
             min(self.predictions, max(1, round(used * MASKED_SHARE))) for used in range(self.row_tokens + 1)
         ]
 
 
 def threshold(share: float) -> int:
-    """Return the bound that a random 64-bit number is below in this share of all draws."""
+    """Return the number that this share of all random 64-bit numbers lies below."""
     return round(share * 2**64)
 
 
@@ -147,11 +146,11 @@ def _check(name: str, value: int, least: int, most: int) -> None:
         raise DataError(f"{name} is {value}", hint=f"give a number from {least} to {most}")
 
 
-# A WordPiece vocabulary: one entry per line, its line its number. Read, checked, and known by its digest.
+# A WordPiece vocabulary has one entry per line; the number of the line, from 0, is the entry's token id.
 PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL = (PAD, UNKNOWN, CLS, SEP, MASK)
 MOST_ENTRIES = 1_000_000
-MOST_BYTES = 64 << 20  # BERT's has 232 kB
+MOST_BYTES = 64 << 20  # BERT's vocabulary has 232 kB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +179,7 @@ class Vocabulary:
             if self.numbers[entry] != number:
                 raise DataError(
                     f"{self.name}:{self.numbers[entry] + 1} repeats {entry!r} of line {number + 1}",
-                    hint="every entry stands once",
+                    hint="every entry must be unique",
                 )
 
     @property
@@ -196,12 +195,12 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def parse_vocabulary(name: str, content: bytes) -> Vocabulary:
-    """Parse vocab.txt; `name` is where it was read, for messages."""
+    """Parse vocab.txt; `name` is its path or address, for messages."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: byte {error.start} is not UTF-8", hint="give BERT's vocab.txt") from error
-    # The tokenizers library strips what trails an entry, carriage returns among it.
+    # The tokenizers library strips trailing white space, such as carriage returns.
     entries = tuple(line.rstrip() for line in text.removesuffix("\n").split("\n"))
     if len(entries) > MOST_ENTRIES:
         raise DataError(f"{name} has {len(entries)} lines", hint=f"a vocabulary has at most {MOST_ENTRIES}")

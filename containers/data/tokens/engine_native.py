@@ -1,6 +1,6 @@
-"""The compiled core as a class that turns documents into rows of token ids.
+"""Wrap the compiled core in a class that turns documents into rows of token ids.
 
-The structures repeat native/core.h field by field. The tests hold it to the same in Python, bit for bit.
+The structures repeat native/core.h field by field. Tests compare its rows with a Python version, bit for bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slipway.containers.data.tokens.engine import (
     threshold,
 )
 
-NUMBERS = (0, 1, 2)  # tokens, ends of sentences, ends of documents
+NUMBERS = (0, 1, 2)  # select an array of the core: tokens, ends of sentences, ends of documents
 
 
 class CLanguage(Structure):
@@ -73,7 +73,7 @@ class CRows(Structure):
 
 
 class NativeEngine:
-    """Hold the C core, and every array that the core only points at."""
+    """Hold the C core, and keep every array alive that the core points to."""
 
     def __init__(self, settings: TokenSettings) -> None:
         assert settings.row_tokens <= LONGEST_ROW_TOKENS
@@ -91,7 +91,7 @@ class NativeEngine:
             self._library.core_close(self._core)
 
     def add(self, text: bytes, style: int) -> None:
-        """Take whole documents, in strict UTF-8."""
+        """Add whole documents, in strict UTF-8."""
         if self._library.core_add(self._core, text, len(text), style):
             raise MemoryError
 
@@ -126,7 +126,7 @@ class NativeEngine:
         self._library.core_clear(self._core)
 
     def _array(self, which: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-        """View the core's own memory: gone with its next call."""
+        """Return a view of the core's memory, which is valid until the next call of the core."""
         count = c_size_t()
         address = self._library.core_numbers(self._core, which, byref(count))
         if not count.value:

@@ -1,4 +1,4 @@
-"""Random numbers that hang on what they are for, not on who draws: splitmix64, as in native/examples.c."""
+"""Random numbers that depend on their purpose, not on who draws them: splitmix64, as in native/examples.c."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = (1 << 64) - 1
-OF_UNIT = 4  # numbers a unit of the corpus its own stream; native/examples.c has what is below 4
+OF_UNIT = 4  # the use of the stream of a unit of the corpus; native/examples.c has uses below 4
 
 
 class Stream:
-    """Generate one sequence of 64-bit numbers, set apart from all others by its four words."""
+    """Generate one sequence of 64-bit numbers, which the four arguments decide."""
 
     __slots__ = ("state",)
 
@@ -25,7 +25,7 @@ class Stream:
         return mix(self.state)
 
     def below(self, limit: int) -> int:
-        """Return a number uniform below `limit`; off by less than limit / 2^64."""
+        """Return a uniform random number below `limit`; the bias is less than limit / 2^64."""
         return self.draw() * limit >> 64
 
 
@@ -35,9 +35,9 @@ def mix(value: int) -> int:
     return value ^ value >> 31
 
 
-def permutation(count: int, *words: int) -> NDArray[np.int64]:
-    """Return 0..count-1 in an order that the words decide, the same under every release of numpy."""
-    start = Stream(*words).state
+def permutation(count: int, *seeds: int) -> NDArray[np.int64]:
+    """Return 0..count-1 in an order that `seeds` decide, the same under every release of numpy."""
+    start = Stream(*seeds).state
     with np.errstate(over="ignore"):
         keys = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(start)
         keys = (keys ^ keys >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

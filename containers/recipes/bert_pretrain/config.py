@@ -1,4 +1,4 @@
-"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+"""The settings of BERT pre-training, `--set key=value`; reports all mistakes at once. Standard library only.
 
 A new setting is one field of BertConfig.
 """
@@ -35,9 +35,9 @@ from slipway.containers.training.settings import (
     read_settings,
 )
 
-# What a page of estimates is of, where nobody asks for a size.
+# The size that an estimate takes by default.
 ARTICLE: Mapping[str, str] = {"size": "large"}
-# What each size is trained with where nobody says otherwise: the article's numbers, and published ones.
+# The defaults of each size: the article's numbers, and published ones.
 # base: Devlin et al. 2018, A.2: Adam, 256 sequences a step, a million steps, the last tenth of 512 tokens.
 # large: LAMB's published phases (NVIDIA DeepLearningExamples, PyTorch/LanguageModeling/BERT).
 # 1.5b: Habana's own script for this model (Model-References, deepspeed-bert/scripts/run_bert_1.5b_32x.sh:
@@ -116,7 +116,7 @@ PEAKS: Mapping[tuple[str, int], Peak] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertConfig(SpreadConfig):
-    # Of the model, where nothing below says another; its schedule counts in any case.
+    # Decides the model, unless a setting below names another, and always the schedule.
     size: Annotated[str, Choice(tuple(BY_SIZE))] = "tiny"
     config: MaybePath = None  # a config.json below the data folder
     start_from_model: MaybePath = None  # a model folder below the data folder: its weights, and config.json
@@ -200,7 +200,7 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
         defaults["dropout"] = "0.1"
     if "global_batch" not in defaults:
         defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
-    # Where one of two is given, the default of the other gives way; both given is a contradiction.
+    # If one of a pair is set, the default of the other does not count; to set both is a contradiction.
     for pair in (("global_batch", "accumulation_steps"), ("steps", "sequences")):
         for one, other in (pair, pair[::-1]):
             if one in given:

@@ -1,4 +1,4 @@
-"""The loader's rows as the model's tensors: one step's micro-batches after the other."""
+"""BERT's pre-training data: open the datasets, and cut the loader's rows into micro-batches of tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slipway.containers.training.report import mixed
 from slipway.containers.training.start import Beginning, local_folder, open_storage
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
-# The model's names, and the columns of the reference's HDF5 files.
+# The names of the model's arguments, and the columns of the reference's HDF5 files.
 _COLUMNS: Mapping[str, str] = {
     "words": "input_ids",
     "segments": "segment_ids",
@@ -37,7 +37,7 @@ _COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertBatches:
-    """Make what one reader trains on, step after step."""
+    """Make the batches of one reader, step after step."""
 
     plan: BatchPlan
     reader: int
@@ -67,7 +67,7 @@ class BertBatches:
         part = slice(position * self.plan.micro_batch, (position + 1) * self.plan.micro_batch)
         return MicroBatch(
             inputs=inputs_of({name: column[part] for name, column in rows.items()}, self.device),
-            # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
+            # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
             seed=mixed(self.seed, self.plan.number(step, self.reader, position)),
             weight=1 / self.plan.accumulation_steps,
         )
@@ -77,16 +77,16 @@ def inputs_of(rows: Rows, device: Device) -> Inputs:
     """Return the model's arguments for these rows, on the device."""
     columns = {name: rows[column] for name, column in _COLUMNS.items()}
     inputs = {name: torch.from_numpy(found).to(device.place) for name, found in columns.items()}
-    # Without a mask the fused kernels are faster; a device that traces would compile both ways of it.
-    needs_none = not device.traces and columns["mask"].all()
-    return {**inputs, "mask": None} if needs_none else inputs
+    # The fused kernels are faster without a mask; but a device that traces would compile both cases.
+    without_mask = not device.traces and columns["mask"].all()
+    return {**inputs, "mask": None} if without_mask else inputs
 
 
 def _cursor(beginning: Beginning) -> Cursor | None:
     if not beginning.step:
         return None
     try:
-        return Cursor(**beginning.cursor)  # type: ignore[arg-type]  # a wrong field is a TypeError, told below
+        return Cursor(**beginning.cursor)  # type: ignore[arg-type]  # a wrong field is a TypeError, caught below
     except TypeError:
         raise Refusal(
             f"{beginning.folder} has no position in the data", hint="start again in another folder"
@@ -95,13 +95,13 @@ def _cursor(beginning: Beginning) -> Cursor | None:
 
 @dataclass(frozen=True, slots=True)
 class BertData:
-    """Hold what is trained on, and what is only measured on."""
+    """Hold the training rows, and the rows that are only measured on."""
 
     training: Dataset
     held_out: Dataset | None
 
     def held_out_batches(self, batches: BertBatches, config: BertConfig) -> HeldOut | None:
-        """Return the held-out rows as all readers take them, a micro-batch each at a time."""
+        """Return the held-out rows in batches, each with one micro-batch for every reader."""
         dataset, plan = self.held_out, batches.plan
         if dataset is None or config.evaluate_every is None:
             return None
@@ -123,20 +123,20 @@ class BertData:
 
 
 def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int) -> BertConfig:
-    """Return the config with the global batch of the checkpoints that it continues, on any number of ranks.
+    """Return the config with the global batch of the checkpoints that it resumes, for any number of ranks.
 
-    With as many micro-batches on fewer or more ranks, the batch would be another one, and so the training.
+    Unless global_batch is set, another number of ranks would give another batch, and so another training.
     """
     if contract.checkpoints is None or config.global_batch is not None or config.resume == "never":
         return config
     batch = saved_batch(open_storage(contract.checkpoints))
-    each = config.micro_batch * readers
+    smallest = config.micro_batch * readers
     if batch is None or batch == plan_batch(config, readers).global_batch:
         return config
-    if batch % each:
+    if batch % smallest:
         raise Refusal(
             f"the checkpoints in {contract.checkpoints} have a global batch of {batch}, which is no "
-            f"multiple of {each} (micro_batch {config.micro_batch} × {readers} ranks)",
+            f"multiple of {smallest} (micro_batch {config.micro_batch} × {readers} copies of the model)",
             hint="resume on a number of nodes that divides it, or set a smaller micro_batch",
         )
     return replace(config, global_batch=batch, accumulation_steps=None)
@@ -152,15 +152,15 @@ def open_data(contract: LaunchContract, config: BertConfig) -> BertData:
     if held_out.manifest.plan.vocabulary_sha256 != dataset.manifest.plan.vocabulary_sha256:
         raise Refusal(
             f"{held_out.folder} has another vocabulary than {dataset.folder}",
-            hint="prepare it with the same one, or set held_out to another dataset",
+            hint="prepare it with the same vocabulary, or set held_out to another dataset",
         )
     return BertData(dataset, held_out)
 
 
 def without_last_shards(dataset: Dataset, share: float) -> tuple[Dataset, Dataset]:
-    """Cut a dataset into the shards to train on and the last ones, with at least this share of the rows.
+    """Split a dataset into shards to train on and last shards to hold out, at least this share of the rows.
 
-    Whole shards, since all rows of one text lie in one: another masking of it is no unseen text.
+    Shards stay whole: all rows of one text are in one shard, and a text with another masking is not unseen.
     """
     shards = dataset.manifest.shards
     wanted, held = share * dataset.rows, 0
@@ -179,7 +179,7 @@ def without_last_shards(dataset: Dataset, share: float) -> tuple[Dataset, Datase
 
 
 def open_dataset(contract: LaunchContract, config: BertConfig, below: str | None) -> Dataset:
-    """Open a dataset below the data folder, by default that folder, or the phase's in it."""
+    """Open a dataset below the data folder; by default the folder itself, or else its phase1 or phase2."""
     if contract.data is None:
         raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
     root = local_folder(contract.data)
@@ -190,6 +190,6 @@ def open_dataset(contract: LaunchContract, config: BertConfig, below: str | None
     if found != wanted:
         raise Refusal(
             f"{dataset.folder} has rows of {found} tokens, and phase {config.phase} trains on {wanted}",
-            hint="prepare it with that --phase, or set phase or dataset",
+            hint="prepare it with that phase, or set phase or dataset",
         )
     return replace(dataset, checks=NodeChecks.of(contract, dataset.digest))

@@ -1,4 +1,4 @@
-"""What BERT pre-training brings to the session that all recipes share: data, model, schedule and its end."""
+"""The parts that BERT pre-training gives to the shared session: data, model, schedule, and its end."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
     )
 
 
-# The model that pre-training begins with: a published size, any config.json, or published weights.
+# The model at the start of pre-training: a published size, any config.json, or published weights.
 VOCABULARY_MULTIPLE = 8  # that matrix units like, as the references pad; the export cuts the padding off
 _HEADS = ("pooler", "next_sentence", "words")  # may be fresh: the bare model is published without
 
@@ -132,7 +132,7 @@ def model_shape(config: BertConfig, contract: LaunchContract, dataset: Dataset) 
 
 
 def _suited(config: BertConfig, shape: Shape, place: str, dataset: Dataset) -> EncoderShape:
-    """Refuse a shape that is no BERT or does not fit the data."""
+    """Refuse a shape that is not a BERT's or does not fit the data."""
     plan = dataset.manifest.plan
     if not isinstance(shape, EncoderShape) or shape.family != "bert":
         raise Refusal(f"{place} is a {shape.family}, and this recipe trains bert", hint="give a BERT")
@@ -160,7 +160,7 @@ def _with_settings(config: BertConfig, shape: EncoderShape) -> EncoderShape:
 
 
 def _refuse_other_vocabulary(folder: ModelFolder, dataset: Dataset) -> None:
-    """Refuse data whose numbers mean other words than the model's."""
+    """Refuse data of another vocabulary than the model's, whose ids mean other words."""
     words = read_model_vocabulary(folder)
     if words.vocabulary.digest != dataset.manifest.plan.vocabulary_sha256:
         raise Refusal(
@@ -169,7 +169,7 @@ def _refuse_other_vocabulary(folder: ModelFolder, dataset: Dataset) -> None:
         )
 
 
-# What BERT pre-training loses: masked words and next sentences (Devlin et al. 2018).
+# The losses of BERT pre-training: masked words and next sentences (Devlin et al. 2018).
 
 
 class BertTask:
@@ -184,7 +184,7 @@ class BertTask:
         return outputs
 
     def metrics_of(self, outputs: Losses, inputs: Inputs) -> Tensor:
-        """Return the metrics from what the model, or its last stage, returned."""
+        """Return the metrics from the output of the model, or of its last stage."""
         return torch.stack((outputs.total, outputs.masked_words, outputs.next_sentence))
 
 
@@ -201,13 +201,13 @@ def export(storage: Storage, shape: EncoderShape, dataset: Dataset) -> str:
     return export_model(storage, BertForPreTraining, shape, described(config_of(shape, CLASS), words.files()))
 
 
-# What a step computes, to say how much of the device it uses (MFU).
+# Model FLOPs utilization (MFU).
 # The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed next to.
 PUBLISHED_MFU = 0.44
 
 
 def training_flops_per_token(shape: EncoderShape, row_tokens: int) -> float:
-    """Return 3 × forward: 8LH² + 4LHI + 4LSH for the encoder, 2HV + 2H² for the word head.
+    """Return 3 × the FLOPs of forward: 8LH² + 4LHI + 4LSH for the encoder, 2HV + 2H² for the word head.
 
     The head is counted for every token, as in published figures, although ours computes it at masked words.
     """

@@ -1,6 +1,6 @@
-"""One rank of BERT pre-training: python -m slipway.containers.recipes.bert_pretrain.train --set size=tiny
+"""Run one rank of BERT pre-training: python -m slipway.containers.recipes.bert_pretrain.train --set size=tiny
 
-Rank, world and places come from the launch contract; the data is what data/rows/prepare_bert.py wrote.
+Rank, world size and folders come from the launch contract; the data is what data/rows/prepare_bert.py wrote.
 """
 
 from __future__ import annotations

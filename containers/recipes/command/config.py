@@ -1,4 +1,4 @@
-"""The settings of a user's own command: read strictly, all mistakes told at once."""
+"""The settings of a user's own command; all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _FileOfTheFolder:
         return text if is_inside and len(text) <= _LONGEST_NAME else None
 
 
-# Where the secrets lie that jobs may read: infra gives their roles this prefix alone.
+# The prefix of secrets that jobs may read: infra gives their roles only this prefix.
 SECRETS_PREFIX = "slipway/jobs/"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)*", re.ASCII)

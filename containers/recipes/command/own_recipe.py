@@ -1,6 +1,6 @@
-"""One rank of a user's own recipe, in the user's folder: python -m …own_recipe recipes.NAME --set key=value.
+"""Run one rank of a user's own recipe in its folder: python -m …own_recipe recipes.NAME --set key=value.
 
-Its module has a dataclass `Config` and a function `train(config)`, which returns nothing or an exit code.
+The recipe's module has a dataclass `Config` and a function `train(config)` that returns None or an exit code.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.settings import InvalidSettings, ValueKind, read_values, split_arguments
 
-# Settings of a user's own recipe, read by the types of its dataclass. Standard library only, for laptops.
-# Another type that a setting may have is one line of _SIMPLE.
+# Settings of a user's own recipe are read by the types of its dataclass. Standard library only, for laptops.
+# To allow another type of setting, add one row to _SIMPLE.
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
-_ALLOWED = "int, float, str, bool, Literal[…], or one of them | None"
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
 
 
 class BadRecipe(Refusal):
-    """The recipe itself is wrong, whatever its settings are."""
+    """The recipe itself is wrong, not its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +53,22 @@ def _number(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
-_SIMPLE: Mapping[object, ValueKind] = {
+_SIMPLE: Mapping[type, ValueKind] = {
     int: _Simple("a whole number", lambda text: int(text) if _WHOLE.fullmatch(text) else None),
     float: _Simple("a number, such as 0.003 or 3e-3", _number),
     str: _Simple("a text", lambda text: None if "\0" in text else text),
     bool: _Simple("yes or no", lambda text: _WORDS.get(text.lower())),
 }
+_ALLOWED = f"{', '.join(kind.__name__ for kind in _SIMPLE)}, Literal[…], or one of them | None"
 
 
 def kinds_of(config: object) -> dict[str, ValueKind]:
-    """Return the settings that a dataclass declares; refuse one that nobody could set."""
+    """Return the settings that a dataclass declares; refuse those that could never be set."""
     if not (isinstance(config, type) and is_dataclass(config)):
-        raise BadRecipe("Config is no dataclass", hint="write @dataclass(frozen=True) above class Config")
+        raise BadRecipe("Config is not a dataclass", hint="write @dataclass(frozen=True) above class Config")
     try:
         hints = get_type_hints(config)
-    except Exception as error:  # noqa: BLE001 - whatever a user's annotation raises
+    except Exception as error:  # noqa: BLE001 - a user's annotation may raise anything
         raise BadRecipe(f"a type of Config cannot be read: {error}") from None
     _refuse_untyped(config, hints)
     return {field.name: _kind(field.name, hints[field.name]) for field in _settable(config)}
@@ -88,7 +88,7 @@ def read_config(config: type, arguments: Sequence[str]) -> object:
         raise InvalidSettings([*mistakes, *more, *missing])
     try:
         return config(**{name: values[name] for name in given})
-    except ValueError as error:  # its own __post_init__ knows better
+    except ValueError as error:  # raised by the recipe's own __post_init__
         raise InvalidSettings([str(error)]) from None
 
 
@@ -97,25 +97,25 @@ def _settable(config: type) -> list[Field[Any]]:
 
 
 def _refuse_untyped(config: type, hints: Mapping[str, object]) -> None:
-    """Refuse what looks like a setting and is none: a dataclass takes no notice of it."""
+    """Refuse class attributes without a type: they look like settings, but a dataclass ignores them."""
     for name, value in vars(config).items():
         is_other = callable(value) or isinstance(value, (classmethod, staticmethod, property))
         if not name.startswith("_") and name not in hints and not is_other:
             kind = type(value).__name__
             raise BadRecipe(
-                f"setting {name} of Config has no type, so that it could never be set",
+                f"setting {name} of Config has no type, so it could never be set",
                 hint=f"write {name}: {kind} = {value!r}",
             )
 
 
 def _kind(name: str, hint: object) -> ValueKind:
     if get_origin(hint) in (Union, UnionType):
-        others = [each for each in get_args(hint) if each is not NoneType]
+        others = [kind for kind in get_args(hint) if kind is not NoneType]
         if len(others) == 1:
             return _kind(name, others[0])
-    if get_origin(hint) is Literal and all(isinstance(each, (str, int)) for each in get_args(hint)):
+    if get_origin(hint) is Literal and all(isinstance(value, (str, int)) for value in get_args(hint)):
         return _OneOf(get_args(hint))
-    if hint not in _SIMPLE:
+    if not isinstance(hint, type) or hint not in _SIMPLE:
         shown = getattr(hint, "__name__", str(hint))
         raise BadRecipe(f"setting {name} of Config has the type {shown}", hint=f"allowed are {_ALLOWED}")
     return _SIMPLE[hint]
@@ -126,8 +126,9 @@ _RANK = "slipway.containers.runtime.launch.rank"
 
 
 def recipe_words(module: str, settings: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that starts a rank of the recipe and ends it well; settings are key=value."""
-    return ("python", "-m", _RANK, MODULE, module, *(word for each in settings for word in ("--set", each)))
+    """Return the command that runs a rank through launch.rank, which also shuts it down."""
+    options = (word for setting in settings for word in ("--set", setting))
+    return ("python", "-m", _RANK, MODULE, module, *options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def refuse_parts(recipe: ModuleType) -> ModuleType:
-    """Refuse a module that lacks what makes it a recipe."""
+    """Return the module; refuse one without `train` or `Config`, the parts of a recipe."""
     if not callable(getattr(recipe, "train", None)):
         raise BadRecipe(f"{recipe.__name__} has no function train", hint="write def train(config)")
     if not hasattr(recipe, "Config"):

@@ -1,7 +1,7 @@
-"""The packages that a user's command wants on top of the image's, installed once on a node and then kept.
+"""Install a user's requirements once on a node, on top of the image's packages; unpack the user's folder.
 
-An environment of its own holds them and sees the image's, so that a torch which fits stays the image's, and
-a package of another version changes nothing for other jobs.
+A virtual environment holds them and sees the image's packages: a torch that fits is not installed again, and
+another version of a package changes nothing for other jobs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SITES = ("site-packages", "dist-packages")
 
 
 def ensure_packages(root: Path, requirements: str, folder: Path) -> Path:
-    """Return the environment with what the requirements of the folder name, installed if nobody has."""
+    """Return the virtual environment of the folder's requirements; install them if it is missing."""
     content = read_bytes(folder / requirements, _MOST_BYTES)
     own = f"{sys.executable}\0{sys.version}\0".encode()
     name = f"{PREFIX}{sha256(own + content).hexdigest()[:_SHOWN]}"
@@ -72,19 +72,19 @@ def _site(environment: Path) -> Path:
 
 
 def _run(words: list[str], folder: Path, what: str) -> None:
-    """Run a program whose words go to the log as it writes them."""
+    """Run a program; its output goes to the log as it is written."""
     done = subprocess.run(
         words, cwd=folder, env={**os.environ, **_QUIET}, stdout=sys.stderr.fileno(), check=False
     )
     if done.returncode:
         raise Refusal(
             f"this node could not {what}: {' '.join(words[1:4])} ended with exit code {done.returncode}",
-            hint="its reason is above; nodes without a way to the internet need wheels in the folder, and "
+            hint="the reason is above; nodes without a way to the internet need wheels in the folder, and "
             "--no-index and --find-links in the file",
         )
 
 
-# A user's folder as it arrives on a node: proved by its digest, and unpacked below one folder.
+# Fetch the archive of a user's folder, check its digest, and unpack it below one folder.
 MOST_BYTES = 6 << 30  # more than slipway run sends
 _STRETCH_BYTES = 8 << 20
 _GZIP = 16 + zlib.MAX_WBITS
@@ -93,11 +93,11 @@ _AGAIN = "delete the object and run slipway run again"
 
 
 class DamagedSource(Refusal):
-    """The archive of a user's folder is damaged, so nothing of it is run."""
+    """The archive of a user's folder is damaged, so nothing in it is run."""
 
 
 def unpack_source(place: str, digest: str, folder: Path, account: str | None) -> None:
-    """Bring the archive and unpack it into the folder; `account` must own the bucket."""
+    """Download the archive and unpack it into the folder; `account` must own the bucket."""
     source = open_source(place, bucket_owner=account)
     with tempfile.TemporaryFile(dir=folder.parent) as plain:
         found = _decompress(source, cast(BinaryIO, plain), place)
@@ -113,7 +113,7 @@ def unpack_source(place: str, digest: str, folder: Path, account: str | None) ->
 
 
 def _decompress(source: Source, plain: BinaryIO, place: str) -> str:
-    """Write the archive as it was before it was compressed; return its digest."""
+    """Decompress the archive into a file; return the digest of its content."""
     reader, running = zlib.decompressobj(_GZIP), sha256()
     (file,) = source.files
     for start in range(0, file.size_bytes, _STRETCH_BYTES):

@@ -1,4 +1,4 @@
-"""The secrets that a user's command finds in its environment, read from AWS Secrets Manager by name."""
+"""Read the secrets for the environment of a user's command from AWS Secrets Manager, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.containers.runtime.errors import Refusal
 
 
 def read_secrets(names: Mapping[str, str], client: Any = None) -> dict[str, str]:
-    """Return the value for each variable; `names` hold the secrets' names behind SECRETS_PREFIX."""
+    """Return the value for each variable; `names` holds the secrets' names without SECRETS_PREFIX."""
     if not names:
         return {}
     asked = client or _client()

@@ -1,6 +1,6 @@
-"""One rank of a user's own command: python -m slipway.containers.recipes.command.train --set source=…
+"""Run one rank of a user's own command: python -m slipway.containers.recipes.command.train --set source=…
 
-It becomes the command, so that signals reach it and its exit code is the rank's.
+The process becomes the command (exec), so the command gets its signals, and its exit code is the rank's.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.node_folders import folder_root, hold, sweep
 from slipway.containers.training.rank import run_rank
 
-# Becomes a user's command: in the user's folder, with torchrun's variables, and nothing of ours in between.
-# The launcher has set what torch.distributed reads (containers/runtime/contract). What other starters read is
-# a row of _told_to_all, or of _told_to_starters for a command that starts the processes of its node itself.
+# The command runs in the user's folder, with torchrun's variables, and no process of ours in between.
+# The launcher has set the variables of torch.distributed (containers/runtime/contract). To set variables of
+# other starters, add a row to _told_to_all, or to _told_to_starters for one that starts a node's processes.
 PREFIX = "attempt-"
 _NAME_LENGTH = 16
 _PYTHON = "python"
-# Python ignores these from its start, and a program inherits what is ignored.
+# Python ignores these signals from its start, and a program that it becomes would ignore them, too.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class NoProgram(Refusal):
-    """There is no such program; a shell ends so, too."""
+    """There is no such program; the exit code is that of a shell."""
 
     exit_code = 127
 
 
 class NotExecutable(Refusal):
-    """The program is there, and cannot be run; a shell ends so, too."""
+    """The program exists, but cannot be run; the exit code is that of a shell."""
 
     exit_code = 126
 
 
 def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) -> NoReturn:
-    """Unpack the folder once a node, install what is wanted, and become the command."""
+    """Unpack the folder and install its requirements, once per node, and become the command."""
     root = folder_root()
     folder = _own_folder(config, contract, root)
     environment = {
@@ -69,7 +69,7 @@ def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) ->
 def command_environment(
     environment: Mapping[str, str], contract: LaunchContract, *, is_per_node: bool
 ) -> dict[str, str]:
-    """Return the rank's environment, and what starters other than torch's own library read."""
+    """Return the rank's environment, with the variables that other starters than torch read."""
     told = {**_told_to_all(contract), **(_told_to_starters(contract, environment) if is_per_node else {})}
     own = str(Path(sys.executable).parent)  # `python` is what the image's recipes run in
     return {
@@ -84,7 +84,7 @@ def _told_to_all(contract: LaunchContract) -> dict[str, str]:
 
 
 def _told_to_starters(contract: LaunchContract, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what torchrun takes for its options (torch.distributed.run reads PET_ and the option's name)."""
+    """Return torchrun's options as variables: torch.distributed.run reads PET_ and the option's name."""
     told = {
         "PET_NNODES": str(contract.nodes),
         "PET_NODE_RANK": str(contract.node),
@@ -96,7 +96,7 @@ def _told_to_starters(contract: LaunchContract, environment: Mapping[str, str]) 
 
 
 def _own_folder(config: CommandConfig, contract: LaunchContract, root: Path) -> Path:
-    """Return a folder of this attempt's own on this node: a command may write where it stands."""
+    """Return a folder on this node for this attempt alone: a command may write to its working directory."""
     own = f"{contract.run}\0{contract.attempt}\0{contract.node}\0{config.digest}"
 
     def unpack(folder: Path) -> None:
@@ -107,7 +107,7 @@ def _own_folder(config: CommandConfig, contract: LaunchContract, root: Path) -> 
 
 
 def _make_folders(contract: LaunchContract) -> None:
-    """Make those that are folders here; whoever cannot write there learns it from the command itself."""
+    """Make those that are local folders; if that fails, the command itself reports it."""
     for place in (contract.checkpoints, contract.logs):
         if place and "://" not in place:
             with suppress(OSError):

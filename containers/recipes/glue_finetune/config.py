@@ -1,4 +1,4 @@
-"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+"""The settings of GLUE fine-tuning, `--set key=value`; reports all mistakes at once. Standard library only.
 
 A new setting is one field of GlueConfig.
 """

@@ -1,4 +1,4 @@
-"""Some rows of the examples as the model's tensors, without padding."""
+"""GLUE's data: map the rows of a task, cut them into batches, and turn some of them into tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slipway.containers.training.start import address_of_input
 
 
 def inputs_of(examples: Examples, rows: Rows, place: torch.device) -> tuple[dict[str, Tensor | None], Tensor]:
-    """Return the model's arguments for these rows, end to end, and the labels, all at this place."""
+    """Return the model's arguments for these rows, laid end to end, and the labels, on this device."""
     begins = torch.from_numpy(examples.begins[rows])
     lengths = torch.from_numpy(examples.begins[rows + 1]) - begins
     ends = lengths.cumsum(0)
@@ -66,11 +66,11 @@ def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrain
     return Data(task=task, train=examples.pop(TRAIN.name), dev=examples)
 
 
-# Which rows make which batch, and which micro-batch of it: the seed alone decides. No torch here.
-# A batch is of random rows, the same on any number of ranks. Inside it rows lie by length, so that rows of
-# one length are neighbours and attend together; nothing is padded. Batches of like length throughout
-# (pool_batches=50) have more such neighbours. On sample rows whose length is tied to the label none of five
-# such trainings learned, of three seeds; with the tie cut, all of three did.
+# The seed alone decides which rows make which batch and micro-batch. No torch here.
+# A batch has random rows, the same on any number of ranks. Within it rows are sorted by length, so that rows
+# of one length are neighbours and attend together; nothing is padded. Batches whose rows have similar lengths
+# (pool_batches=50) have more such neighbours. But on sample rows whose length depends on the label, none of
+# five such trainings learned (three seeds); without that dependence, all of three did.
 OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/rows/loader.py has those before
 USUAL_MICRO_BATCH = 16  # half of the article's batch: two ranks can share it, and more at once is no faster
 
@@ -103,7 +103,7 @@ class Batches:
 
 @lru_cache(maxsize=2)
 def _epoch(batches: Batches, epoch: int) -> list[Rows]:
-    """Shuffle the rows, sort them by length within pools of so many batches, then shuffle the batches."""
+    """Shuffle the rows, sort them by length within pools of pool_batches, then shuffle the batches."""
     size = batches.plan.global_batch
     order = permutation(len(batches.lengths), batches.seed, OF_EXAMPLES, epoch)
     pools = [

@@ -1,4 +1,7 @@
-"""A model's answers to the sets whose labels are known, each rank a part of the rows."""
+"""Score a model on the sets whose labels are known, each rank on a part of the rows, and keep the model.
+
+Another metric is one function and one row of METRICS.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Evaluations:
         return answers.cpu().double().numpy(), examples.labels.astype(np.float64)
 
 
-# GLUE's metrics (Wang et al. 2019, table 1). A new one is one function and one row of METRICS.
+# GLUE's metrics (Wang et al. 2019, table 1).
 Numbers = NDArray[np.float64]
 
 
@@ -86,7 +89,7 @@ def f1(predicted: Numbers, labels: Numbers) -> float:
 
 
 def matthews(predicted: Numbers, labels: Numbers) -> float:
-    """Return Matthews' correlation; 0 if all rows are predicted alike, as in scikit-learn."""
+    """Return Matthews' correlation; 0 if all predictions are equal, as in scikit-learn."""
     found = pearson(predicted, labels)
     return 0.0 if math.isnan(found) else found  # of two labels it is their correlation
 
@@ -122,7 +125,7 @@ def in_words(scores: Mapping[str, float], order: Sequence[str]) -> str:
     return "  ".join(f"{name} {scores[name]:.4f}" for name in order)
 
 
-# What fine-tuning does as epochs end, and at its own end: scores, and the model as a folder.
+# The end of each epoch, and of fine-tuning: score the model, and write it as a folder.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +137,7 @@ class FinetuneEnd:
     say: Say
 
     def after(self, trained: Trained, steps: int) -> None:
-        """Score the model where an epoch ends, but for the last, which `finish` scores."""
+        """Score the model at the end of each epoch except the last, which `finish` scores."""
         epochs, rest = divmod(steps, self.batches.per_epoch)
         if self.config.evaluate == "epoch" and not rest and steps < trained.steps:
             self.scoring.run(f"epoch {epochs}")

@@ -1,4 +1,4 @@
-"""What fine-tuning brings to the session that all recipes share: data, model, schedule and its end."""
+"""The parts that fine-tuning on GLUE gives to the shared session: data, model, schedule, and its end."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _place_of_model(config: GlueConfig, contract: LaunchContract) -> str:
 
 
 def build_model(config: GlueConfig, pretrained: Pretrained, task: Task, say: Say) -> Classifier:
-    """Build the same weights on every rank; what the directory lacks is drawn from the seed."""
+    """Build the same weights on every rank; draw those that the directory lacks from the seed."""
     torch.manual_seed(config.seed)
     shape = pretrained.shape
     if config.dropout is not None:
@@ -126,7 +126,7 @@ def build_schedule(config: GlueConfig, batches: Batches) -> Schedule:
 def training_identity(
     config: GlueConfig, plan: BatchPlan, pretrained: Pretrained, data: Data
 ) -> dict[str, Json]:
-    """Return what must be equal on all ranks, and for a resumed training to be the same one."""
+    """Return the facts that all ranks, and a resumed training, must share."""
     return {
         **config.identity(),
         "global_batch": plan.global_batch,
@@ -136,7 +136,7 @@ def training_identity(
     }
 
 
-# What fine-tuning loses, and the batches that it takes one after the other.
+# The loss of fine-tuning, and its batches.
 
 
 class GlueLoss:
@@ -151,7 +151,7 @@ class GlueLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlueBatches:
-    """Make what one reader trains on, step after step."""
+    """Make the batches of one reader, step after step."""
 
     examples: Examples
     batches: Batches
@@ -160,7 +160,7 @@ class GlueBatches:
     place: torch.device
 
     def after(self, step: int) -> Iterator[StepBatch]:
-        """Return batches without end, beginning with that of a step."""
+        """Return the batches from a step on, without end."""
         return map(self.step_batch, count(step))
 
     def step_batch(self, step: int) -> StepBatch:
@@ -182,7 +182,7 @@ class GlueBatches:
         inputs, labels = inputs_of(self.examples, rows, self.place)
         return MicroBatch(
             inputs={**inputs, "labels": labels},
-            # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
+            # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
             seed=mixed(self.seed, step * self.batches.plan.micro_batches + number),
             weight=len(rows) * share,
         )

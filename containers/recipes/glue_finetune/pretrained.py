@@ -1,4 +1,7 @@
-"""What fine-tuning begins with: a model directory as Hugging Face's, here or in S3, and its vocabulary."""
+"""Read the model directory that fine-tuning begins with, local or in S3, and write the fine-tuned model.
+
+Both have Hugging Face's format, with the vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Pretrained:
 
 
 def read_pretrained(place: str, *, bucket_owner: str | None = None) -> Pretrained:
-    """Open a directory; its weights are read where they are loaded."""
+    """Open a directory; its weights are read later, when a model loads them."""
     folder = open_model(place, bucket_owner=bucket_owner)
     if not isinstance(folder.shape, EncoderShape):
         raise Refusal(
@@ -63,15 +66,15 @@ def read_pretrained(place: str, *, bucket_owner: str | None = None) -> Pretraine
 
 
 def refuse_long_rows(pretrained: Pretrained, max_length: int) -> None:
-    places = pretrained.shape.positions
-    if max_length > places:
+    positions = pretrained.shape.positions
+    if max_length > positions:
         raise DataError(
-            f"max_length is {max_length}, and {pretrained.place} has {places} places",
-            hint=f"set max_length={places} or less",
+            f"max_length is {max_length}, but {pretrained.place} has {positions} positions",
+            hint=f"set max_length={positions} or less",
         )
 
 
-# The fine-tuned model as a directory that transformers loads, next to the checkpoints.
+# The class of transformers that loads the fine-tuned model, by family.
 _CLASSES: Mapping[str, str] = {
     "bert": "BertForSequenceClassification",
     "distilbert": "DistilBertForSequenceClassification",
@@ -81,7 +84,7 @@ _CLASSES: Mapping[str, str] = {
 def write_classifier(
     beside: Path, model: Classifier, weights: Mapping[str, Tensor], pretrained: Pretrained, task: Task
 ) -> Path:
-    """Write the model atomically; replace one that was there."""
+    """Write the fine-tuned model to `beside` atomically, as a directory that transformers loads."""
     sizes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     config = {**pretrained.config, **_head(task, pretrained.shape.family)}
     files = described(config, pretrained.pieces.files())

@@ -1,6 +1,6 @@
-"""One rank of fine-tuning on GLUE: python -m slipway.containers.recipes.glue_finetune.train --set task=mrpc
+"""Run one rank of GLUE tuning: python -m slipway.containers.recipes.glue_finetune.train --set task=mrpc
 
-Rank, world and places come from the launch contract; task and model lie below the data folder, or in S3.
+Rank and folders come from the launch contract; task and model lie below the data folder, or in S3.
 """
 
 from __future__ import annotations

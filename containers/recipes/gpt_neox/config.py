@@ -1,4 +1,4 @@
-"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+"""The settings of GPT-NeoX training, `--set key=value`; reports all mistakes at once. Standard library only.
 
 A new setting is one field of GptNeoxConfig.
 """
@@ -32,9 +32,9 @@ from slipway.containers.training.settings import (
     read_settings,
 )
 
-# What a page of estimates is of, where nobody asks for a size.
+# The size that an estimate takes by default.
 ARTICLE: Mapping[str, str] = {"size": "neox-20b"}
-# What each size is trained with where nobody says otherwise: the numbers of AWS's article on Trainium.
+# The defaults of each size: the numbers of AWS's article on Trainium.
 # The article's scripts (aws-neuron/neuronx-nemo-megatron, nemo/examples/nlp/language_modeling:
 # neoX_20B_slurm.sh and pythia_6.9B_slurm.sh): 10,000 steps of 256 rows, of which 100 warm up; a cosine to the
 # least rate; TP 8 × PP 4 and TP 8; one and two rows at a time; layers recomputed. The article's table has a
@@ -74,7 +74,7 @@ RANDOM = "random"  # as data: tokens drawn from the seed, to compile and to meas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptNeoxConfig(DecoderConfig):
-    # Of the model, where nothing below says another; its schedule counts in any case.
+    # Decides the model, unless a setting below names another, and always the schedule.
     size: Annotated[str, Choice(tuple(BY_SIZE))] = "tiny"
     config: MaybePath = None  # a config.json below the data folder
     start_from_model: MaybePath = None  # a model folder below the data folder: its weights, and config.json

@@ -1,7 +1,7 @@
-"""Rows of tokens as the model's tensors: one step's micro-batches after the other.
+"""GPT-NeoX's data: open tokens, check that they fit the model's vocabulary, and cut rows into micro-batches.
 
-A row is a number: which of them a step takes follows from the step alone, so a training resumes on any number
-of ranks. All shapes are the same in every step: a device that compiles, compiles once.
+Rows have numbers, and a step alone decides the numbers that it takes, so a training resumes on any number of
+ranks. All steps have the same shapes, so a device that compiles, compiles once.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ TokenRows = NDArray[np.int64]
 
 
 class TokenSource(Protocol):
-    """Return rows of tokens by number, each one token longer than a row that is trained on."""
+    """Return rows of tokens by number, each one token longer than the model's input."""
 
     def rows(self, numbers: Sequence[int]) -> TokenRows: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RandomTokens:
-    """Draw rows from a seed: nothing is learnt of them but how often a token comes."""
+    """Draw rows from a seed, to compile and to measure speed: they teach only how frequent a token is."""
 
     length: int
     seed: int
@@ -66,7 +66,7 @@ class RandomTokens:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Hold where rows come from, and what tells that place from another."""
+    """Hold the source of the rows, and the facts that identify it."""
 
     name: str
     source: TokenSource
@@ -79,7 +79,7 @@ class Corpus:
         if found.size and (found.max() >= self.vocabulary or found.min() < 0):
             worst = int(found.max() if found.max() >= self.vocabulary else found.min())
             raise Refusal(
-                f"{self.name} has the token {worst}, and the model knows {self.vocabulary}",
+                f"{self.name} has the token {worst}, but the model knows {self.vocabulary} tokens",
                 hint=f"set vocabulary to {worst + 1} or more, or prepare the tokens with its own vocabulary",
             )
         return found
@@ -87,7 +87,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenBatches:
-    """Make what one reader trains on, step after step."""
+    """Make the batches of one reader, step after step."""
 
     plan: BatchPlan
     reader: int
@@ -110,7 +110,7 @@ class TokenBatches:
                     inputs=inputs_of(
                         rows[position * plan.micro_batch : (position + 1) * plan.micro_batch], self.device
                     ),
-                    # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
+                    # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
                     seed=mixed(self.seed, plan.number(step, self.reader, position)),
                     weight=1 / plan.accumulation_steps,
                 )
@@ -122,7 +122,7 @@ class TokenBatches:
         )
 
     def held_out(self, corpus: Corpus | None, config: GptNeoxConfig) -> HeldOut | None:
-        """Return held-out rows as all readers take them, a micro-batch each at a time."""
+        """Return held-out rows in batches, each with one micro-batch for every reader."""
         if corpus is None or config.evaluate_every is None:
             return None
         together = self.plan.micro_batch * self.plan.readers
@@ -142,7 +142,7 @@ class TokenBatches:
 
 
 def inputs_of(rows: TokenRows, device: Device) -> Inputs:
-    """Return the model's words and, one further, the labels."""
+    """Return the model's words, and the labels, which are the next words."""
     tokens = torch.from_numpy(np.ascontiguousarray(rows)).to(device.place)
     return {"words": tokens[:, :-1], "labels": tokens[:, 1:].contiguous()}
 
@@ -159,7 +159,7 @@ def open_corpus(contract: LaunchContract, config: GptNeoxConfig, data: str, voca
 
 
 def check_tokens(prefix: Path, model: ModelFolder, say: Say) -> None:
-    """Raise Refusal if the tokens are of another vocabulary than the model; say so where nobody can tell."""
+    """Refuse tokens of another vocabulary than the model's; print a note if that cannot be checked."""
     carried = model.carried()
     is_there = any(set(names) <= carried.keys() for names in [(name,) for name in JSONS] + [*PAIRS])
     if not (prefix.parent / VOCABULARY).is_file() or not is_there:
@@ -177,9 +177,9 @@ def check_tokens(prefix: Path, model: ModelFolder, say: Say) -> None:
 
 
 def _meaning(vocabulary: BpeVocabulary) -> tuple[object, ...]:
-    """Return which text each number stands for: the same vocabulary is written in several ways."""
+    """Return the ids of all tokens, to compare: the same vocabulary can be written as different files."""
     found = json.loads(vocabulary.json)
-    return found["model"]["vocab"], dict(vocabulary.ids)
+    return found["model"]["vocab"], dict(vocabulary.added)
 
 
 def _check_cursor(corpus: Corpus, beginning: Beginning) -> None:

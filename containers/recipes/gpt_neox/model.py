@@ -1,4 +1,4 @@
-"""What GPT-NeoX pre-training brings to the session that all recipes share: data, model, schedule, end."""
+"""The parts that GPT-NeoX pre-training gives to the shared session: data, model, schedule, and its end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
 
 
 def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> tuple[Corpus, Corpus | None]:
-    """Open what is trained on, and what is only measured on."""
+    """Open the tokens to train on, and those that are only measured on."""
     corpus = open_corpus(place.contract, config, config.data, vocabulary)
     if config.held_out is None:
         return corpus, None
@@ -83,7 +83,7 @@ def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> t
 def _leave(
     config: GptNeoxConfig, trained: Trained, settings: CompileSettings, shape: DecoderShape
 ) -> Iterator[str]:
-    """Leave the model, or a record of what was compiled; yield a line that says so."""
+    """Write the model, or a record of what was compiled; yield a line that says so."""
     if config.steps is not None:
         yield write_compiled(settings)
     elif trained.checkpoints is not None:
@@ -107,8 +107,8 @@ def _title(config: GptNeoxConfig, corpus: str) -> str:
     return f"GPT-NeoX {config.size}: {config.tokens:,} tokens in {config.all_steps:,} steps, from {corpus}"
 
 
-# The model that training begins with: a published size, any config.json, or published weights.
-# It is built without memory: each rank fills its own shares of it, one parameter at a time.
+# The model at the start of training: a published size, any config.json, or published weights.
+# It is built without memory: each rank then fills its own shares, one parameter at a time.
 
 
 def _neox(layers: int, hidden: int, heads: int, **more: object) -> DecoderShape:
@@ -136,7 +136,7 @@ SIZES: Mapping[str, DecoderShape] = {
 
 
 def build_model(config: GptNeoxConfig, contract: LaunchContract, say: Say) -> Decoder:
-    """Build the model on the meta device; refuse tokens that mean other words to it."""
+    """Build the model on the meta device; refuse tokens of another vocabulary."""
     if config.start_from_model is None:
         with torch.device("meta"):
             return Decoder(model_shape(config, contract))
@@ -160,7 +160,7 @@ def model_shape(config: GptNeoxConfig, contract: LaunchContract) -> DecoderShape
 
 
 def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
-    """Refuse a shape that is no GPT-NeoX, or that cannot be trained so."""
+    """Refuse a shape that is not a GPT-NeoX's, or that these settings cannot train."""
     if not isinstance(shape, DecoderShape) or shape.family != "neox":
         raise Refusal(f"{place} is a {shape.family}, and this recipe trains neox", hint="give a GPT-NeoX")
     if config.length > shape.positions:
@@ -193,9 +193,9 @@ def export(storage: Storage, shape: DecoderShape) -> str:
     return export_model(storage, Decoder, shape, described(config_of(shape, CLASS), {}))
 
 
-# What a compile job was compiled for: a run that differs would compile again, on nodes that are paid for.
-# A compile job leaves a record in the compile cache. A run looks for one like itself there.
-# Neuron's own variables: where compiled graphs are kept, and what its compiler is told.
+# A compile job writes a record of its settings to the compile cache, and a run looks for a record of equal
+# settings there: a run that differs would compile again, on nodes that are paid for.
+# Neuron's own variables: the cache of compiled graphs, and the compiler's flags.
 CACHE, FLAGS = "NEURON_COMPILE_CACHE_URL", "NEURON_CC_FLAGS"
 FOLDER = "slipway-compiled"
 _ENDING = ".json"
@@ -209,7 +209,7 @@ CompileSettings = Mapping[str, int | float | str | None]
 
 
 def compile_settings(config: GptNeoxConfig, shape: DecoderShape, place: Workplace) -> CompileSettings:
-    """Return what the graphs of a step follow from: no learning rate, no seed, no number of steps."""
+    """Return the settings that decide a step's graphs, not the learning rate, seed or number of steps."""
     asked = asdict(config)
     return {
         **{name: asked[name] for name in _OF_CONFIG},
@@ -223,7 +223,7 @@ def compile_settings(config: GptNeoxConfig, shape: DecoderShape, place: Workplac
 
 
 def write_compiled(settings: CompileSettings) -> str:
-    """Leave the record of a compile job; return a line that says where."""
+    """Write the record of a compile job; return a line that says where."""
     folder = _folder()
     if folder is None:
         return f"no record is left of what was compiled: {CACHE} names no folder"
@@ -235,7 +235,7 @@ def write_compiled(settings: CompileSettings) -> str:
 
 
 def check_compiled(settings: CompileSettings, say: Callable[[str], None]) -> None:
-    """Raise Refusal if jobs compiled into this cache, and none of them for these settings."""
+    """Refuse a run if jobs have compiled into this cache, but none of them for these settings."""
     folder = _folder()
     if folder is None:
         return
@@ -260,13 +260,13 @@ def _differences(settings: CompileSettings, record: CompileSettings) -> list[str
 
 
 def _folder() -> Path | None:
-    """Return where records lie: none in S3, which the compiler reads by itself."""
+    """Return the folder of the records; None for a cache in S3, where there are none."""
     place = os.environ.get(CACHE, "")
     return Path(place) / FOLDER if place and "://" not in place else None
 
 
 def _read(path: Path) -> CompileSettings | None:
-    """Return a record, or None of a file that is none: it describes nothing."""
+    """Return a record, or None if the file is not one."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""One rank of GPT-NeoX pre-training: python -m slipway.containers.recipes.gpt_neox.train --set data=tokens
+"""Run one rank of GPT-NeoX training: python -m slipway.containers.recipes.gpt_neox.train --set data=tokens
 
-Rank, world and places come from the launch contract. With `steps`, so many are compiled and nothing is kept.
+Rank and folders come from the launch contract. With `steps`, it compiles so many and saves nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+"""The settings of GPT-J tuning, `--set key=value`; reports all mistakes at once. Standard library only.
 
 A new setting is one field of GptjConfig.
 """
@@ -25,9 +25,9 @@ from slipway.containers.training.settings import (
 )
 from slipway.containers.training.text_location import S3OrFolder
 
-# What a page of estimates is of, where nobody asks for a size.
+# The size that an estimate takes by default.
 ARTICLE: Mapping[str, str] = {"size": "gptj-6b", "model": "gpt-j-6b"}
-# What each size is, and what it is tuned with where nobody says otherwise. Standard library only.
+# The sizes, and the defaults of their settings. Standard library only.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ BY_SIZE: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptjConfig(DecoderConfig):
-    # What it is tuned with; of tiny, the model too where `model` says no other.
+    # Decides the defaults; tiny is also the model, unless `model` names another.
     size: Annotated[str, Choice(tuple(KNOWN_SIZES))] = DRAWN
     model: Annotated[str | None, S3OrFolder()] = None  # a published folder, below the data folder or in S3
     task: Annotated[str, Choice(("sst2", "text"))] = "sst2"  # text: any, to go on writing

@@ -1,4 +1,4 @@
-"""What is trained on and measured on: rows of the task's data, step after step and batch after batch."""
+"""GPT-J's data: turn texts into rows of tokens, cut them into batches, and make tensors of micro-batches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TuningData:
 
 
 def open_data(config: GptjConfig, contract: LaunchContract, tokeniser: Tokeniser) -> TuningData:
-    """Map the rows that the task has."""
+    """Map the rows of the task's data, those to train on and those held out."""
     place = address_of_input(contract, config.data or config.task)
     if config.task == "sst2":
 
@@ -68,7 +68,7 @@ def open_data(config: GptjConfig, contract: LaunchContract, tokeniser: Tokeniser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningBatches:
-    """Make what one reader trains on, step after step."""
+    """Make the batches of one reader, step after step."""
 
     rows: TokenRows
     batches: BatchOrder
@@ -78,7 +78,7 @@ class TuningBatches:
     device: Device
 
     def after(self, step: int) -> Iterator[StepBatch]:
-        """Return batches without end, beginning with that of a step."""
+        """Return the batches from a step on, without end."""
         return map(self.step_batch, count(step))
 
     def step_batch(self, step: int) -> StepBatch:
@@ -124,9 +124,9 @@ def candidate_inputs(data: TuningData, pairs: Rows, layout: RowLayout, device: D
     }
 
 
-# Which rows make which micro-batch of which step: the seed alone decides. A batch is of random rows, the same
-# in every layout. Inside it they lie by length, so that little is padded; stages of a pipeline need
-# micro-batches of one size, and so each gets some rows of all lengths there.
+# The seed alone decides which rows make which micro-batch. A batch has random rows, the same in every layout.
+# Within it they are sorted by length, so that little is padded. But a pipeline needs micro-batches of one
+# size, so there each gets some rows of all lengths.
 _OF_ROWS = 9  # what random numbers are for: containers/data/rows/loader.py has others
 
 Rows = NDArray[np.int64]
@@ -134,7 +134,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchOrder:
-    """Cut the rows of one training into batches. What is left of an epoch waits for the next one."""
+    """Cut the rows of one training into batches. Rows left over in an epoch go to the next one."""
 
     lengths: Rows
     plan: BatchPlan
@@ -163,7 +163,7 @@ def _order(batches: BatchOrder, epoch: int) -> Rows:
     return permutation(len(batches.lengths), batches.seed, _OF_ROWS, epoch)
 
 
-# Rows of tokens of any length, which of their tokens count, and some of them as a model's inputs.
+# Rows of tokens of any length, the predictions in them that count, and their layout as a model's inputs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ def _filled(lengths: Rows, size: int) -> Rows:
     return np.append(lengths, left) if left else lengths.copy()
 
 
-# Texts as rows of tokens: a sentence and the word for its mood, or documents cut every so many tokens.
+# Turn texts into rows of tokens: a sentence with the word for its label, or documents cut at a length.
 SST2 = TASKS["sst2"]
 PROMPT = " Sentiment:"  # stands behind the sentence
 LABEL_WORDS = (" negative", " positive")  # by SST-2's labels
@@ -260,7 +260,7 @@ _AT_ONCE = 1024  # texts
 
 
 class Tokeniser:
-    """Turn texts into ids by the vocabulary of a model."""
+    """Turn texts into ids with the vocabulary of a model."""
 
     def __init__(self, vocabulary: BpeVocabulary) -> None:
         self.vocabulary = vocabulary
@@ -314,7 +314,7 @@ class Sentences:
 
 
 def text_rows(name: str, tokens: NodeTokens, length: int) -> TokenRows:
-    """Return rows of tokens that are mapped: documents end to end, cut at every `length` tokens."""
+    """Return rows over mapped tokens: documents end to end, cut at every `length` tokens."""
     ids = tokens.index.tokens
     count = (len(ids) - 1) // length
     if count < 1:

@@ -1,4 +1,4 @@
-"""What a model makes of what is held out, whatever its layout: all ranks take part in each batch."""
+"""Measure a model of any layout on held-out rows, and time its parts; all ranks take part in each batch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class HeldOutScores:
         return summed(sums.to(self.device.place, torch.float32 if self.device.kind != "cpu" else None))
 
 
-# What a micro-batch takes in the parts of a model, measured on this device: stages are cut by it.
+# Time a micro-batch in each part of a model on this device; the times decide the cut into stages.
 TURNS, WARM_UP_TURNS = 5, 2
 Measure = Callable[[Callable[[], None]], float]
 
@@ -129,4 +129,4 @@ def seconds(device: Device) -> Measure:
 
 
 def _drop(_: Tensor) -> None:
-    """Keep nothing of a result."""
+    """Drop a result."""

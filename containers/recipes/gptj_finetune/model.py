@@ -1,4 +1,4 @@
-"""What tuning a GPT-J brings to the session that all recipes share: data, model, schedule and its end."""
+"""The parts that tuning a GPT-J gives to the shared session: data, model, schedule, and its end."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def build_schedule(config: GptjConfig, batches: BatchOrder) -> Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutting:
-    """Deal the layers to the stages of a pipeline, by what they take on the first rank."""
+    """Deal the layers to the stages of a pipeline, by their times on the first rank."""
 
     config: GptjConfig
     model: Decoder
@@ -168,7 +168,7 @@ class Cutting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningEnd:
-    """Measure where epochs end, and leave the model."""
+    """Measure the model at the end of epochs, and write it at the end."""
 
     config: GptjConfig
     origin: StartingModel
@@ -235,14 +235,14 @@ def _identity(
     }
 
 
-# The model that tuning begins with, and its vocabulary: a published folder, or the tiny one, drawn.
+# The model at the start of tuning, and its vocabulary: a published folder, or the tiny one with new weights.
 CLASS = "GPTJForCausalLM"
 _TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingModel:
-    """Hold what a training begins with."""
+    """Hold the model that a training begins with: its shape, vocabulary and files."""
 
     place: str
     shape: DecoderShape
@@ -264,9 +264,9 @@ def open_origin(config: GptjConfig, contract: LaunchContract) -> StartingModel:
             hint=f"set length to at most {shape.positions}",
         )
     refuse_sharing_with_dropout(config, shape.dropout, origin.place)
-    if origin.vocabulary.entries > shape.vocabulary:
+    if origin.vocabulary.size > shape.vocabulary:
         raise Refusal(
-            f"{origin.vocabulary.name} has {origin.vocabulary.entries} tokens, and {origin.place} knows "
+            f"{origin.vocabulary.name} has {origin.vocabulary.size} tokens, and {origin.place} knows "
             f"{shape.vocabulary}",
             hint="give the vocabulary that belongs to the model",
         )
@@ -327,7 +327,7 @@ def _unfilled(config: GptjConfig, shape: DecoderShape, published: PublishedWeigh
     return model
 
 
-# What tuning loses: the next token, where it counts; and which label's words a model finds likelier.
+# The loss of tuning, on the next tokens that count, and how often the right label's words are likelier.
 
 
 class CausalTask:
@@ -369,7 +369,7 @@ def _packed(inputs: Inputs) -> PackedRows | None:
     return None if lengths is None or lengths.is_meta else PackedRows.of(lengths, scored.device)
 
 
-# The tuned model as a folder that transformers loads, and what LoRA trained as one that peft does.
+# Write the tuned model as a folder for transformers, and LoRA's adapters as a folder for peft.
 ADAPTER = "adapter"
 
 

@@ -1,6 +1,6 @@
-"""One rank of tuning a GPT-J: python -m slipway.containers.recipes.gptj_finetune.train --set task=sst2
+"""Run one rank of tuning a GPT-J: python -m slipway.containers.recipes.gptj_finetune.train --set task=sst2
 
-Rank, world and places come from the launch contract; data and model lie below the data folder, or in S3.
+Rank and folders come from the launch contract; data and model lie below the data folder, or in S3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One rank of the preparation: python -m slipway.containers.recipes.prepare_bert.train --set input=text
+"""Run one rank of the preparation: python -m slipway.containers.recipes.prepare_bert.train --set input=text
 
 Nothing is trained here: `train` is the name of every recipe's entry point.
 """
@@ -41,10 +41,9 @@ from slipway.containers.recipes.prepare_bert.config import MODULE, PrepareConfig
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
-# Prepares a corpus on many nodes: each rank makes its share of the shards, the first one merges. Shards that
-# are whole are kept, so a repeated job makes only what is lost. That is why it is one multi-node job and no
-# array: its first rank merges, its launcher ends an attempt that lost a node, and the next one makes the
-# rest.
+# Each rank makes its share of the shards, and rank 0 merges them. Whole shards are kept, so a repeated job
+# makes only the missing ones. It is one multi-node job and not an array, because rank 0 merges; the launcher
+# ends an attempt that lost a node, and the next attempt makes the rest.
 TRAINED_ENTRIES = 4096
 CLAIM_SECONDS = 300.0  # for listing what all ranks list
 
@@ -115,7 +114,7 @@ def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
 
 
 def _is_made(output: Path, number: int, origin: InputOrigin) -> bool:
-    """Return True if the shard itself is there: its record may outlive it."""
+    """Return True if the shard's file exists; its record alone does not tell."""
     path = record_path(output, number)
     if not path.exists():
         return False

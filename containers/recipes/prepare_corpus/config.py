@@ -1,4 +1,4 @@
-"""What a person may set of a corpus, `--set key=value`: read strictly, all mistakes told at once."""
+"""The settings of a corpus, `--set key=value`; all mistakes are reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One rank of the preparation: python -m slipway.containers.recipes.prepare_corpus.train --set input=dump
+"""Run one rank of the preparation: python -m slipway.containers.recipes.prepare_corpus.train --set input=dump
 
 Nothing is trained here: `train` is the name of every recipe's entry point.
 """
@@ -34,8 +34,8 @@ from slipway.containers.recipes.prepare_corpus.config import MODULE, NAME, Corpu
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
-# Makes a corpus on many nodes: each rank makes its parts, and the first one trains a vocabulary. Parts that
-# are whole are kept, so that a repeated job, or the next attempt of one, makes only what is missing.
+# Each rank makes its parts of the corpus, and rank 0 trains a vocabulary. Whole parts are kept, so a repeated
+# job, or its next attempt, makes only the missing parts.
 
 
 def prepare_share(config: CorpusConfig, contract: LaunchContract, _stack: ExitStack) -> None:

@@ -1,4 +1,4 @@
-"""What a person may set of a tokenisation, `--set key=value`: read strictly, all mistakes told at once."""
+"""The settings of a tokenisation, `--set key=value`; all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TokensConfig:
     # A token of the vocabulary that is put after each document; none: nothing is.
     end_of_document: Annotated[str, TokenName()] = "<|endoftext|>"
     parts: Annotated[int | None, Whole(1, 100_000)] = None  # None: one per 64 MB of text
-    # Of an array of jobs: each makes its share of the parts, and the last one merges.
+    # In an array of jobs, each makes its share of the parts, and the last one merges.
     share: Annotated[str, ArrayShare()] = "0/1"
 
     @property

@@ -1,4 +1,4 @@
-"""One rank: python -m slipway.containers.recipes.prepare_tokens.train --set input=text.jsonl
+"""Run one rank: python -m slipway.containers.recipes.prepare_tokens.train --set input=text.jsonl
 
 Nothing is trained here: `train` is the name of every recipe's entry point.
 """
@@ -57,7 +57,7 @@ from slipway.containers.training.rank import run_rank
 
 
 def prepare_share(config: TokensConfig, contract: LaunchContract, _stack: ExitStack) -> None:
-    """Make this rank's share of the parts; the first rank then waits for its job's, and may merge."""
+    """Make this rank's share of the parts; rank 0 then waits for those of the job, and may merge."""
     root = data_folder(contract)
     vocabulary = _vocabulary(config.vocabulary, root, contract)
     work = _work(config, vocabulary, root, contract)
@@ -88,7 +88,7 @@ def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract:
         parts=tuple(parts_of(source, config.parts)),
         field=config.field,
         vocabulary=vocabulary.digest,
-        entries=vocabulary.entries,
+        vocabulary_size=vocabulary.size,
         end_of_document=end,
         engine=engine,
     )

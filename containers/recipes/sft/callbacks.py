@@ -1,4 +1,4 @@
-"""What is Slipway's in a training of the Trainer: every step's record, digested checkpoints, the exit codes.
+"""Slipway's part in a training by the Trainer: a record of every step, verified checkpoints, exit codes.
 
 The Trainer writes its checkpoint to this rank's own disk. Its files are published as tensors of any training
 are (containers/runtime/checkpoint), and come back as files once all ranks have verified their digests.
@@ -56,7 +56,7 @@ def open_run(
     identity: dict[str, Json],
     stack: ExitStack,
 ) -> TunedRun:
-    """Open what the callbacks need, once all ranks have the same settings, model and rows."""
+    """Check that all ranks have the same settings, model and rows, and open what the callbacks need."""
     check_ranks_agree(identity, collective)
     words, root = Words.of(contract), folder_root()
     training = Training.of(contract, topology={"data": contract.world}, config=identity)
@@ -89,7 +89,7 @@ class TunedRun:
     folder: Path  # of this rank alone, on its node
 
     def train(self, trainer: Any, plan: BatchPlan) -> None:
-        """Train from the newest checkpoint that verifies to the last step, and leave the model beside it."""
+        """Train from the newest checkpoint that verifies to the last step, and write the model beside it."""
         rows = len(trainer.train_dataset)  # TRL leaves out those that have nothing to learn
         if not rows:
             raise Refusal(
@@ -115,7 +115,7 @@ class TunedRun:
         self._write_model(trainer)
 
     def _files_of(self, found: Resumed) -> Path:
-        """Return the Trainer's checkpoint, written once on each node from what was verified."""
+        """Return the Trainer's checkpoint as a folder, written once per node from the verified bytes."""
         name = f"{_PREFIX}{self.contract.run}-{self.contract.attempt}-{found.step}-files"
         return hold(folder_root(), name, lambda folder: write_files(found, folder))
 
@@ -138,7 +138,7 @@ class TunedRun:
 
 @dataclass(frozen=True, slots=True)
 class TrainerFiles:
-    """Hand over the files of the checkpoint that the Trainer has just written, as bytes."""
+    """Return the files of the checkpoint that the Trainer has just written, as bytes."""
 
     folder: Path
 
@@ -155,7 +155,7 @@ _EMPTY = torch.empty(0, dtype=torch.uint8)
 
 
 def write_files(found: Resumed, folder: Path) -> None:
-    """Write the Trainer's checkpoint as it was saved; every byte is held against its digest."""
+    """Write the Trainer's checkpoint as it was saved; every byte is checked against its digest."""
     saved = SavedState(found)
     for key, stored in found.manifest.tensors.items():
         name = key.removeprefix(f"{_KIND}/")
@@ -170,7 +170,7 @@ def write_files(found: Resumed, folder: Path) -> None:
 
 
 def copy_model(written: Path, beside: Path) -> None:
-    """Put the model beside the checkpoints, under its name once it is whole; replace one that was there."""
+    """Write the model beside the checkpoints; it gets its name when complete, and replaces an older one."""
     unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(written, unfinished)
@@ -184,7 +184,7 @@ def copy_model(written: Path, beside: Path) -> None:
 
 @dataclass
 class StepCallback(TrainerCallback):
-    """Tell and save after each step, and end where a rank was asked to: every rank does the same."""
+    """Report and save after each step, and end if any rank was asked to; all ranks do the same."""
 
     run: TunedRun
     saving: Saving
@@ -218,7 +218,7 @@ class StepCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: object
     ) -> None:
-        """Ask for a save where one is due; the Trainer logs the step before it saves."""
+        """Ask for a save if one is due; the Trainer logs the step before it saves."""
         step, run = state.global_step, self.run
         asked = [float(run.ending.is_near), float(run.contract.rank == 0 and self.saving.is_due())]
         ending, due = summed(torch.tensor(asked, device=run.device.place))
@@ -271,11 +271,11 @@ class StepCallback(TrainerCallback):
         self.began = time.perf_counter()
 
     def _rows_of(self, step: int) -> int:
-        """Return the rows of a step: an epoch's last one has what is left."""
+        """Return the rows of a step; the last one of an epoch may have fewer."""
         each = self.plan.global_batch
         done = (step - 1) % math.ceil(self.rows / each) * each
         return min(each, self.rows - done)
 
 
 def _nothing(_folder: Path) -> None:
-    """Fill a folder with nothing: the Trainer will."""
+    """Leave a new folder empty: the Trainer fills it."""

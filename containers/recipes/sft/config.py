@@ -1,4 +1,4 @@
-"""What a person may set of a fine-tuning, `--set key=value`: read strictly, all mistakes told at once.
+"""The settings of a fine-tuning, `--set key=value`; all mistakes are reported at once.
 
 A new setting is one field of SftConfig. Standard library only: a laptop reads it.
 """
@@ -109,10 +109,10 @@ INPUT_SETTINGS = ("data", "model")  # each may name a folder in S3
 
 
 def refuse_ranks(arguments: Sequence[str], world: int, _ranks_per_node: int) -> None:
-    """Refuse ranks that the settings cannot be shared out to, before a machine is paid for."""
+    """Refuse ranks that cannot share the batch evenly, before a machine is paid for."""
     plan_of(decode_arguments(arguments), world)
 
 
 def plan_of(config: SftConfig, world: int) -> BatchPlan:
-    """Return how a step is shared out; raise IndivisibleBatch where the ranks cannot."""
+    """Return how the ranks share a step; raise IndivisibleBatch if they cannot."""
     return share_batch(config.global_batch, config.micro_batch, world, called="ranks")

@@ -1,4 +1,4 @@
-"""What a fine-tuning begins with: rows of JSON lines and a model folder, checked and on this node's disk.
+"""The inputs of a fine-tuning, checked and on this node's disk: rows of JSON lines, and a model folder.
 
 A new form of rows is one entry of FORMS, if TRL knows its columns.
 """
@@ -33,7 +33,7 @@ _PREFIX = "sft-"
 _UNUSED_SECONDS = 24 * 3600.0
 _BLOCK_BYTES = 8 << 20
 _LONGEST_LINE_BYTES = 64 << 20
-# What transformers reads of a model folder: no pickles, and no code.
+# The files of a model folder that transformers reads: no pickles, and no code.
 _MODEL_FILES = (".json", ".safetensors", ".txt", ".jinja", ".model")
 
 
@@ -51,7 +51,7 @@ class ModelOnNode:
 
 
 def rows_of(place: str, method: str, contract: LaunchContract) -> TuningRows:
-    """Check every row once on a node; raise DataError for the first that is wrong."""
+    """Check every row, once per node; raise DataError for the first wrong one."""
     source, told = _opened(place, contract)
     files = [file for file in source.files if file.name.endswith((".jsonl", ".json"))]
 
@@ -74,7 +74,7 @@ def rows_of(place: str, method: str, contract: LaunchContract) -> TuningRows:
 
 
 def model_of(place: str, contract: LaunchContract) -> ModelOnNode:
-    """Return a model folder on this node's disk or on files that nodes share; refuse one of pickles."""
+    """Return a model folder on this node's disk or a shared file system; refuse one with pickles."""
     source, told = _opened(place, contract)
     if "config.json" not in {file.name for file in source.files}:
         raise Refusal(f"{told} has no config.json", hint="give a whole model directory, as a hub has it")
@@ -113,7 +113,7 @@ def _blocks(source: Source, file: SourceFile) -> Iterator[bytes]:
 
 
 def _lines(source: Source, file: SourceFile) -> Iterator[tuple[str, bytes]]:
-    """Yield lines, each with the words that say which it is."""
+    """Yield lines, each with its name for messages."""
     left, read = b"", 0
     for block in _blocks(source, file):
         *lines, left = (left + block).split(b"\n")

@@ -1,7 +1,7 @@
-"""One rank of fine-tuning by TRL: python -m slipway.containers.recipes.sft.train --set model=llama
+"""Run one rank of fine-tuning by TRL: python -m slipway.containers.recipes.sft.train --set model=llama
 
 The trainers, the adapters and the sharding are TRL's, PEFT's and accelerate's; what is Slipway's is in
-callbacks.py. Rank, world and places come from the launch contract.
+callbacks.py. Rank, world size and folders come from the launch contract.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _adapters(config: SftConfig) -> Any:
 
 
 def _arguments(config: SftConfig, device: Device, accumulation_steps: int) -> dict[str, Any]:
-    """Return what the Trainer is told; saving and printing are left to callbacks.py."""
+    """Return the Trainer's settings; callbacks.py saves and prints instead of the Trainer."""
     is_layer = config.checkpoint_activations == "layer"
     sharded = {"fsdp": True, "fsdp_config": {"version": 2, "activation_checkpointing": is_layer}}
     return {

@@ -1,4 +1,4 @@
-"""Every layout that some ranks allow, each with a small decoder, compared with one rank."""
+"""Train a small decoder in every layout of the ranks, and compare it with one rank."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHAPE = DecoderShape(
 def check_layouts(
     contract: LaunchContract, device: Device, collective: Collective, telemetry: Telemetry
 ) -> list[str]:
-    """Say of each layout how it fares; return what is wrong, the same on every rank."""
+    """Print the result of each layout; return the messages of wrong ones, the same on every rank."""
     say, wrong = Words.of(contract).show, []
     for layout in layouts_of(contract.world, contract.local_world):
         telemetry.beat(f"layout {layout}")

@@ -1,4 +1,4 @@
-"""Can these nodes train together? Each rank uses its device, then all reduce known numbers and compare.
+"""Test that nodes can train together: each rank uses its device, then all reduce known numbers and compare.
 
 Ranks tell each other what they found over TCP (gloo), so that a network of accelerators which carries it
 wrong cannot hide whose it is.
@@ -28,14 +28,14 @@ _WARM_UPS = 2
 
 
 class BadNode(Refusal):
-    """A node computes or sends wrong numbers. Not to be tried again: another attempt might hide it."""
+    """A node computes or sends wrong numbers. Do not retry: another attempt might hide it."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Say where a rank stands, in the words of who has to replace its machine."""
+    """Name a rank and its node, for the person who has to replace the machine."""
 
     rank: int
     node: int
@@ -60,7 +60,7 @@ def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
 
 
 def _multiply(device: Device, own: Place) -> None:
-    """Allocate on the device, and compute what is known."""
+    """Allocate on the device, and compute a known result."""
     ones = torch.ones(_MATRIX, _MATRIX, device=device.place)
     total = float((ones @ ones).sum().cpu())
     if total != float(_MATRIX**3):
@@ -68,7 +68,7 @@ def _multiply(device: Device, own: Place) -> None:
 
 
 def _cut_models(contract: LaunchContract, device: Device, collective: Collective) -> None:
-    """Train a small model in each layout; raise where one differs from one rank."""
+    """Train a small model in each layout; raise if one differs from one rank."""
     if not is_proved("native", torch.__version__):
         if contract.rank == 0:
             _say(f"no layout is tried: they need PyTorch {OLDEST['native']}, and this is {torch.__version__}")
@@ -104,7 +104,7 @@ def _reduce(
 
 
 def _time(count: int, repeats: int, contract: LaunchContract, device: Device) -> tuple[float, list[int]]:
-    """Reduce once and compare, then many times; return the seconds of one, and whose numbers are wrong."""
+    """Reduce once and compare, then many times; return the seconds of one, and the wrong ranks."""
     tensor = given(count, contract.rank, contract.world).to(device.place)
     distributed.all_reduce(tensor)
     device.submit()
@@ -126,7 +126,7 @@ def _reduce_often(times: int, tensor: torch.Tensor, device: Device) -> None:
 def _judge(
     count: int, found: Sequence[tuple[float, Sequence[int]]], places: Sequence[Place], device: Device
 ) -> None:
-    """Raise where any rank saw a wrong number, on all ranks alike, with the line that names the node."""
+    """Raise on all ranks if any rank saw a wrong number, with a line that names the node."""
     wrong = sorted({rank for _, ranks in found for rank in ranks})
     if not wrong:
         return
@@ -174,7 +174,7 @@ def sizes(largest_mib: int) -> list[int]:
 
 
 def given(count: int, rank: int, world: int) -> torch.Tensor:
-    """Return what a rank gives: its number at its own elements, which are every world-th."""
+    """Return a rank's tensor: its number at its own elements, which are every world-th, else 0."""
     tensor = torch.zeros(count)
     tensor[rank::world] = rank + _ABOVE_ZERO
     return tensor
@@ -185,7 +185,7 @@ def expected(count: int, world: int) -> torch.Tensor:
 
 
 def wrong_ranks(summed: torch.Tensor, world: int) -> list[int]:
-    """Return the ranks whose elements are not what they gave."""
+    """Return the ranks whose elements have another value than they sent."""
     wrong = (summed != expected(summed.numel(), world)).nonzero().flatten()
     return sorted({int(rank) for rank in wrong.remainder(world).unique()})
 

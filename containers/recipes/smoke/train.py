@@ -1,4 +1,4 @@
-"""One rank of the smoke test: python -m slipway.containers.recipes.smoke.train --set largest_mib=64
+"""Run one rank of the smoke test: python -m slipway.containers.recipes.smoke.train --set largest_mib=64
 
 Nothing is trained here: `train` is the name of every recipe's entry point.
 """

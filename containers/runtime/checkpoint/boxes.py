@@ -1,4 +1,4 @@
-"""Which part of a tensor a rank holds, a file stores or somebody asks for: boxes of its dimensions."""
+"""Boxes: the block of a tensor that a rank holds, a file stores or a caller asks for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Locate a block of a tensor: where it begins in each dimension, and how far it goes."""
+    """Locate a block of a tensor: its begin and its length in each dimension."""
 
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
@@ -19,7 +19,7 @@ class Box:
 
     @classmethod
     def whole(cls, shape: Sequence[int]) -> Box:
-        """Return the box that is all of a tensor."""
+        """Return the box of a whole tensor."""
         return cls((0,) * len(shape), tuple(shape))
 
     @property
@@ -28,7 +28,7 @@ class Box:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Return what cuts this box out of an array."""
+        """Return the slices that cut this box out of an array."""
         return tuple(map(slice, self.offsets, self.ends))
 
     @property
@@ -36,7 +36,7 @@ class Box:
         return math.prod(self.shape)
 
     def overlap(self, other: Box) -> Box | None:
-        """Return what both have, or None."""
+        """Return the common part of both boxes, or None."""
         low = tuple(map(max, self.offsets, other.offsets))
         high = tuple(map(min, self.ends, other.ends))
         if any(end <= start for start, end in zip(low, high, strict=True)):

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder that every node shares: published by one rename, and synced before it."""
+"""Store checkpoints in a folder that all nodes share, published by one rename; keep its lease."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class CheckpointFolder:
 
 @dataclass(frozen=True, slots=True)
 class FolderLease:
-    """Keep a lease in a file, whose time of change shows that its holder lives."""
+    """Keep a lease in a file, whose modification time shows that its holder is alive."""
 
     path: Path
 
@@ -160,8 +160,8 @@ class FolderLease:
         self.path.unlink()
 
 
-# Who may publish in a checkpoint folder: one attempt of one run at a time, and never an older one again.
-# No clock of another machine is believed: a lease lives while its file keeps changing before our eyes.
+# A lease decides who may publish checkpoints: one attempt of one run at a time, and never an older one again.
+# Clocks of other machines are not trusted: a lease is alive while this process sees its file change.
 LEASE_NAME = "LEASE.json"
 DEFAULT_SECONDS = 30.0
 _MOST_SECONDS = 600.0
@@ -175,7 +175,7 @@ class FolderInUse(Refusal):
 
 
 class Fenced(Refusal):
-    """A newer attempt has taken over: this one must not publish anything more."""
+    """A newer attempt has taken over, so this one must not publish any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

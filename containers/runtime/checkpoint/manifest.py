@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: what was saved, by whom, where each piece lies, and the digest of all bytes.
+"""Encode and decode the manifest of a checkpoint: who saved it, its files, pieces of tensors, and digests.
 
 It is written last. A new fact is one field of Manifest and one row of _FIELDS.
 """
@@ -20,7 +20,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
-# Which tensors a checkpoint holds, and where each piece of them lies: a part of the manifest.
+# The index of a checkpoint's tensors, and of the place of each piece: a part of the manifest.
 _PIECE_FIELDS = 5
 _MOST_DIMENSIONS = 64
 
@@ -41,7 +41,7 @@ class StoredPiece:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Describe a whole tensor, whoever holds which part of it."""
+    """Describe a whole tensor, with the pieces that ranks hold of it."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -56,7 +56,7 @@ Index = Mapping[str, StoredTensor]
 
 
 def assemble(reports: Sequence[Sequence[Json]]) -> dict[str, StoredTensor]:
-    """Put together what all ranks wrote; raise WrongIndex unless it is every tensor exactly once."""
+    """Assemble the pieces of all ranks; raise WrongIndex unless they are every tensor exactly once."""
     pieces: dict[str, list[StoredPiece]] = defaultdict(list)
     dtypes: dict[str, set[str]] = defaultdict(set)
     for rank, report in enumerate(reports):
@@ -156,7 +156,7 @@ def _decode_piece(name: str, entry: object, shape: tuple[int, ...]) -> StoredPie
 
 
 def _check_whole(name: str, tensor: StoredTensor) -> None:
-    """Raise unless the pieces have as many elements as the whole; that none overlaps is the ranks' care."""
+    """Raise unless the pieces have as many elements as the whole; ranks must avoid overlaps themselves."""
     found, wanted = sum(piece.box.elements for piece in tensor.pieces), math.prod(tensor.shape)
     if found != wanted:
         _refuse(f"holds {found} of {wanted} elements of {shown(name)}")
@@ -182,13 +182,13 @@ SCHEMA = 2
 FIRST_SCHEMA = 1
 MOST_BYTES = 512 << 20  # a thousand ranks, each with a piece of every tensor of a large model
 
-# In a bucket a draft cannot be renamed: its files stay below the attempt and token that wrote them.
+# A bucket cannot rename a draft: its files stay below the attempt and token that wrote them.
 _FILE_NAME = re.compile(r"([0-9]{1,9}-[0-9a-f]{12}/)?rank-[0-9]{5,7}\.safetensors", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class DamagedCheckpoint(Refusal):
-    """The folder looks like a checkpoint and cannot be trusted."""
+    """The folder looks like a checkpoint, but cannot be trusted."""
 
 
 class OtherFormat(Refusal):

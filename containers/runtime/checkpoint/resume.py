@@ -1,7 +1,6 @@
-"""Which checkpoint to go on from: the newest that verifies on all ranks, or a plain no with every reason.
+"""Find the checkpoint to resume from: the newest that verifies on all ranks, or an error with every reason.
 
-A rank that says what it needs reads that while it verifies: no byte is read twice by a layout which restores
-what it saved.
+A rank that says what it needs reads that while it verifies, so an unchanged layout reads no byte twice.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class NoCheckpoint(Refusal):
 
 
 class NoGoodCheckpoint(Refusal):
-    """There are checkpoints but none can be trusted: starting from step 0 would hide a loss."""
+    """There are checkpoints, but none can be trusted; to start from step 0 would hide the loss."""
 
 
 class OtherTraining(Refusal):
-    """The checkpoint is sound but comes from another model, configuration or number of ranks."""
+    """The checkpoint is sound, but comes from another model, configuration or number of ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ class Resumed:
     storage: Storage
     manifest: Manifest
     rejected: frozenset[int]  # the newer steps that did not verify
-    # What this rank has read and found right: files, and the first byte of each stretch there.
+    # The stretches that this rank has read and verified: by file, their first bytes.
     checked: set[tuple[int, int]] = field(default_factory=set, compare=False)
 
     def __str__(self) -> str:
@@ -152,7 +151,7 @@ class Search:
     collective: Collective
     say: Callable[[str], None]
     take: Take | None = None
-    # Why what is sound could not be taken: told once all ranks have agreed on that step.
+    # Why a sound checkpoint could not be taken; raised once all ranks have agreed on its step.
     _refusals: dict[int, Refusal] = field(default_factory=dict)
 
     def resume(self, training: Training, mode: Mode, *, reshard: bool) -> Resumed | None:
@@ -185,7 +184,7 @@ class Search:
         return self._found(agreed, rejected)
 
     def _taking(self, training: Training, *, reshard: bool) -> Take:
-        """Return `take` for this training's checkpoints alone: another's is refused, once it is verified."""
+        """Return a `take` for checkpoints of this training; others are refused after verification."""
         take, world = self.take, self.collective.world
         assert take is not None, "it was asked for"
 
@@ -211,7 +210,7 @@ class Search:
         return Resumed(storage=self.storage, manifest=record, rejected=frozenset(rejected))
 
     def _agree(self, *, look: bool) -> tuple[int, dict[int, str], int]:
-        """Lower the limit to the newest step that every rank can read, until all ranks say the same."""
+        """Lower the limit to the newest step that every rank can read, until all ranks agree."""
         rejected: dict[int, str] = {}
         limit = LARGEST_STEP if look else _NOTHING
         while True:
@@ -339,7 +338,7 @@ def _said(config: Mapping[str, Json], key: str) -> str:
     return shown(str(config[key])) if key in config else "absent"
 
 
-# Whether a published checkpoint is what was saved: its manifest, its sizes, or every byte of a file.
+# Verify a published checkpoint: its manifest, the sizes of its files, or every byte of a file.
 
 
 def read_manifest(storage: Storage, step: int) -> Manifest:
@@ -419,7 +418,7 @@ def check_content(
         raise DamagedCheckpoint(f"{file.name} cannot be read: {reason(error)}") from None
 
 
-# The global batch of the training that a new attempt continues, before any rank has built anything.
+# The global batch of the training to resume, before any rank has built a model.
 
 
 def saved_batch(storage: Storage) -> int | None:

@@ -1,6 +1,6 @@
-"""Where checkpoints lie: what saving and resuming ask of a folder, a bucket or another place.
+"""The interface of a checkpoint storage, such as a folder or bucket, and the file that a rank writes there.
 
-A new place is one class with these methods (folder.py is one). All raise OSError where the place fails.
+A new storage is one class with these methods (folder.py is one). All raise OSError if the storage fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST_STEP = 10**10 - 1
 
 
 class Unreachable(OSError):
-    """The place does not answer, which says nothing about what lies there."""
+    """The storage does not answer, so its checkpoints may still be sound."""
 
 
 Stretches = Sequence[tuple[int, int]]  # of a file: the first byte, and the one after the last
@@ -32,7 +32,7 @@ Stretches = Sequence[tuple[int, int]]  # of a file: the first byte, and the one 
 
 @dataclass(frozen=True, slots=True)
 class UnpublishedStep:
-    """Identify a checkpoint that is being written, which nobody finds before it is published."""
+    """Identify a checkpoint that is being written, which is not visible before it is published."""
 
     step: int
     attempt: int
@@ -40,13 +40,13 @@ class UnpublishedStep:
 
 
 class LeaseFile(Protocol):
-    """Hold the words of who may publish. Each method sees or changes them in one step."""
+    """Hold the content of a lease. Each method reads or changes it atomically."""
 
     def read(self) -> bytes | None:
-        """Return what it holds, or None if there is no lease."""
+        """Return the content, or None if there is no lease."""
 
     def stamp(self) -> Hashable:
-        """Return what changes with every renewal; None if there is no lease."""
+        """Return a value that changes with every renewal; None if there is no lease."""
 
     def create(self, content: bytes, token: str) -> bool:
         """Write the first lease; return False if there is one."""
@@ -54,7 +54,7 @@ class LeaseFile(Protocol):
     def replace(self, content: bytes, token: str) -> None: ...
 
     def renew(self) -> None:
-        """Change the stamp, and never the words: a newer holder's must stay as they are."""
+        """Change the stamp, but never the content, which may be a newer holder's."""
 
     def remove(self) -> None: ...
 
@@ -63,10 +63,10 @@ class Storage(Protocol):
     """Keep the checkpoints of one training. Its `str` is the place in words."""
 
     def open(self) -> LeaseFile:
-        """Make the place if need be; return its lease."""
+        """Create the storage if needed; return its lease."""
 
     def sweep(self) -> None:
-        """Remove what ended attempts left half-written. For the holder of the lease only."""
+        """Remove unfinished files of ended attempts. Only the holder of the lease may call it."""
 
     def steps(self) -> list[int]:
         """Return the published steps, newest first."""
@@ -85,7 +85,7 @@ class Storage(Protocol):
         """Yield bytes `start` to `stop` of a file for each stretch, read into its room if one is given."""
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
-        """Write a rank's file so that it lasts; `moved` is called whenever a piece is taken."""
+        """Write a rank's file durably; call `moved` whenever a piece is taken."""
 
     def publish(self, draft: UnpublishedStep, manifest: bytes, check: Callable[[], None]) -> None:
         """Make a draft the checkpoint of its step in one action, right after `check`; replace what is
@@ -96,7 +96,7 @@ class Storage(Protocol):
     def discard(self, step: int) -> None: ...
 
     def beside(self) -> AbstractContextManager[Path]:
-        """Give a folder on this machine; what is written there lies beside the checkpoints afterwards."""
+        """Yield a local folder whose files lie beside the checkpoints afterwards."""
 
 
 def step_name(step: int) -> str:
@@ -109,14 +109,14 @@ def place_of(storage: Storage, step: int) -> str:
 
 
 def reason(error: OSError) -> str:
-    """Say why a place failed."""
+    """Return why the storage failed."""
     if error.errno is None:
         return str(error)
     return os.strerror(error.errno) + (f" ({error.filename})" if error.filename else "")
 
 
-# What one rank saves: boxes of named tensors, in one safetensors file, with a digest for each stretch of it.
-# Who reads a box later checks the digests of the stretches that it lies in, and reads nothing else.
+# A rank saves boxes of named tensors in one safetensors file, with a digest for each stretch of the file.
+# A reader of a box reads and verifies only the stretches that hold it.
 # 60,000 digests, 4 MB of a manifest, for the 240 GB of a 20B model with Adam's moments.
 CHUNK_BYTES = 4 << 20
 _HASHED_AHEAD = 2  # stretches, each in a thread of its own: one thread hashes slower than good disks write
@@ -134,7 +134,7 @@ class FilePiece:
 
     @property
     def key(self) -> str:
-        """Return its name within a file."""
+        """Return the piece's name within a file."""
         return f"{self.name}@{','.join(map(str, self.box.offsets))}"
 
 

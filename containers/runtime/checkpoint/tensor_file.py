@@ -1,7 +1,7 @@
-"""Tensors in a file, and nothing that could run: the safetensors format, read without trust.
+"""Read and write safetensors files, which hold nothing that could run; a header is checked before it is used.
 
-8 bytes of header length, a JSON header, then raw little-endian bytes
-(https://huggingface.co/docs/safetensors, "Format"). Frameworks' tensors are turned into these and back.
+A file is 8 bytes of header length, a JSON header, then raw little-endian bytes
+(https://huggingface.co/docs/safetensors, "Format"). PyTorch's tensors are converted to these bytes and back.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def _refuse(path: Path, what: str) -> NoReturn:
     raise DamagedTensorFile(f"{path} {what}")
 
 
-# PyTorch's tensors as what checkpoints store, and the wire between ranks over torch.
-# The only module of the runtime that knows a framework, and it loads it on use.
+# Convert PyTorch's tensors, and send JSON between ranks over torch.
+# This is the only module of the runtime that knows a framework, which it imports on use.
 _TORCH_TYPES: Mapping[str, str] = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -214,14 +214,14 @@ def encode_tensor(name: str, tensor: Any) -> TensorData:
 
 
 def torch_type(code: str) -> Any:
-    """Return PyTorch's type for a safetensors one; raise Refusal where it has none."""
+    """Return PyTorch's type for a safetensors type; raise Refusal if there is none."""
     if code not in _TORCH_TYPES:
         raise Refusal(f"PyTorch has no {code} tensors to read into")
     return getattr(importlib.import_module("torch"), _TORCH_TYPES[code])
 
 
 def stored_type(name: str) -> str | None:
-    """Return the safetensors code of PyTorch's type of this name; None where it cannot be stored."""
+    """Return the safetensors type for PyTorch's type of this name; None if it cannot be stored."""
     return next((code for code, known in _TORCH_TYPES.items() if known == name), None)
 
 

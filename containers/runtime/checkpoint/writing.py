@@ -1,7 +1,6 @@
-"""How one checkpoint is saved: each rank writes its file, and when all have, rank 0 publishes the step.
+"""Save a checkpoint: each rank writes its file, and when all have, rank 0 publishes the step.
 
-Everything here is collective. A rank that fails says so like any other: one that raised alone would leave the
-others waiting.
+Everything here is collective. A rank that fails reports it to all: if it raised alone, the others would hang.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ from slipway.containers.runtime.observe.progress import SAVING, WAITING
 
 
 class SaveFailed(Refusal):
-    """This checkpoint was not saved; the older ones are intact and training may go on."""
+    """This checkpoint was not saved; older ones are intact, and training may continue."""
 
 
-# Raised by rank 0 and so, alike, by all.
+# Kinds of errors that all ranks raise if rank 0 does.
 _KINDS = {kind.__name__: kind for kind in (SaveFailed, Fenced, FolderInUse, OtherFormat)}
 
 

@@ -1,8 +1,8 @@
-"""What every training process may ask, whoever started it: rank, world, where data and checkpoints lie.
+"""The launch contract: what every training process knows, such as its rank, the world size and its folders.
 
 A new fact is one field here, one row of _VARIABLES and a name in variables.py. The platform gives the static
-half as SLIPWAY_* variables; launchers.py reads the dynamic half (my rank, the main address) from whatever the
-launcher sets.
+half as SLIPWAY_* variables; launchers.py reads the dynamic half (own rank, main address) from the launcher's
+variables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slipway.containers.runtime import values
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.values import InvalidContract
 
-# Where each field travels. The upper names are what torch.distributed's env:// and DeepSpeed read.
+# The variable of each field. torch.distributed's env:// and DeepSpeed read the upper ones.
 _VARIABLES: Mapping[str, str] = {
     "rank": "RANK",
     "local_rank": "LOCAL_RANK",
@@ -38,7 +38,7 @@ _VARIABLES: Mapping[str, str] = {
     "collective_seconds": variables.COLLECTIVE_SECONDS,
 }
 
-# torch waits 30 minutes (gloo) or 10 (NCCL) for a peer that is gone, and all nodes are paid for meanwhile.
+# By default torch waits 30 minutes (gloo) or 10 (NCCL) for a lost peer, and all nodes are paid for meanwhile.
 DEFAULT_COLLECTIVE_SECONDS = 300.0
 
 
@@ -66,7 +66,7 @@ class LaunchContract:
     collective_seconds: float = DEFAULT_COLLECTIVE_SECONDS  # for init_process_group(timeout=)
 
     def __post_init__(self) -> None:
-        """Read the contract back as an environment would be read: one that cannot travel cannot be made."""
+        """Read the contract back from its variables: refuse one that they cannot carry."""
         read = _decode(self.to_environment())
         if any(getattr(self, name) != value for name, value in read.items()):
             raise InvalidContract(

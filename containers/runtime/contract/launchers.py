@@ -1,7 +1,7 @@
-"""Who started this process, and where it stands: one function per launcher, each with that launcher's oddity.
+"""Find out which launcher started this process, and its rank: one function per launcher.
 
 A new launcher is one function and one row of LAUNCHERS, placed before those whose variables it may inherit.
-What the backend knows (job, data, checkpoints, logs) comes as SLIPWAY_* variables under every launcher alike.
+The facts of the backend (job, data, checkpoints, logs) are SLIPWAY_* variables under every launcher.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.named_files import UnusableFile, read_text
 from slipway.containers.runtime.values import InvalidContract, shown
 
-# The lists that launchers describe nodes with: Slurm's host lists and task counts, SageMaker's JSON.
+# Parse the lists of nodes that launchers give: Slurm's host lists and task counts, SageMaker's JSON.
 _RESOURCES = "opt/ml/input/config/resourceconfig.json"
 _MOST_HOSTS = 10_000
 _MOST_BYTES = 16 << 20
@@ -30,7 +30,7 @@ _TASKS = re.compile(r"(?P<tasks>[0-9]{1,6})(\(x(?P<times>[0-9]{1,6})\))?", re.AS
 
 
 def main_host_of_slurm(environment: Mapping[str, str]) -> str:
-    """Return the first host: of `node[001-004,7],other` it is node001."""
+    """Return the first host of a list: node001 for `node[001-004,7],other`."""
     name = "SLURM_JOB_NODELIST"
     text = environment.get(name, "")
     if "[" in text.split(",", 1)[0]:
@@ -41,7 +41,7 @@ def main_host_of_slurm(environment: Mapping[str, str]) -> str:
 
 
 def tasks_of_slurm_node(environment: Mapping[str, str], node: int) -> int:
-    """Return one node's number of tasks: of `2(x2),1` the third is 1."""
+    """Return the number of tasks of one node: 1 for the third node of `2(x2),1`."""
     text = environment.get("SLURM_TASKS_PER_NODE", "")
     remaining = node
     for part in text.split(","):

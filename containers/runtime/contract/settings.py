@@ -1,4 +1,4 @@
-"""How a node's launcher behaves, as the backend says in SLIPWAY_* variables. A new knob is one field here."""
+"""The settings of a node's launcher, from SLIPWAY_* variables. A new one is one field of Settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import InvalidContract, shown
 
-# How the device files of one accelerator each are called, below /dev.
+# The names of device files below /dev, by accelerator.
 ACCELERATOR_FILES: Mapping[str, str] = {
     "habana": r"accel/accel[0-9]+|hl[0-9]+",
     "neuron": r"neuron[0-9]+",
@@ -129,7 +129,7 @@ def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
     return 1
 
 
-# A digest of everything that must be the same on all nodes, or ranks would train two models as one.
+# A digest of everything that must be equal on all nodes; otherwise ranks would train different models as one.
 _MOST_FILES = 2000
 
 
@@ -168,7 +168,7 @@ def _file_of(module: str) -> Path | None:
     return Path(spec.origin) if spec.origin and spec.has_location else None
 
 
-# Which run of which job this is: what keeps attempts and jobs from taking each other for themselves.
+# The identity of a run, which keeps attempts and jobs apart.
 Environment = Mapping[str, str]
 
 DEFAULT_RUN = "local"
@@ -176,7 +176,7 @@ DEFAULT_RUN = "local"
 # The first that is set. Batch's children of a multi-node job carry "#1", "#2" after the id they share.
 _RUN_IDS = (variables.RUN, "AWS_BATCH_JOB_ID", "SLURM_JOB_ID", "TRAINING_JOB_NAME", variables.JOB)
 
-# Variable and what its first attempt is numbered.
+# The variable with the attempt's number, and the number of the first attempt.
 _ATTEMPTS = (
     (variables.ATTEMPT, 1),
     ("AWS_BATCH_JOB_ATTEMPT", 1),
@@ -216,7 +216,7 @@ def port_of(environment: Environment) -> int:
     return values.whole(environment, variables.PORT, low=1, high=values.LARGEST_PORT, default=derived)
 
 
-# Where one process stands among all of its job: what a launcher says, before anything of ours is added.
+# The position of a process in its job, as the launcher gives it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

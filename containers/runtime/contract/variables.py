@@ -1,4 +1,4 @@
-"""The names of the variables in which a launch travels, for all who write them and all who read them.
+"""The names of the environment variables of a launch, for the code that writes them and reads them.
 
 A new one is one line here. Platforms write most of them, launchers read them, and ranks inherit them.
 """

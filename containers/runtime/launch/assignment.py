@@ -1,4 +1,4 @@
-"""What one launcher has to do: its place, its settings, its ranks' contracts and environments."""
+"""Work out what one launcher has to do: its position, settings, ranks with contracts and environments."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 _MINUTE_SECONDS = 60
-# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read, and how it names one interface:
+# The variable that collectives read (by key of ACCELERATOR_FILES), and how it names an interface:
 # to NCCL a bare eth1 would mean eth10 as well (NCCL documentation, "Environment Variables").
 _MEETS_OVER: Mapping[str, tuple[str, str]] = {
     "habana": ("HCCL_SOCKET_IFNAME", "{}"),
     "neuron": ("CCOM_SOCKET_IFNAME", "{}"),
     "nvidia": ("NCCL_SOCKET_IFNAME", "={}"),
 }
-# Who says what is wrong with devices (a key of ACCELERATOR_FILES) that are all there.
+# The health checks of devices, by key of ACCELERATOR_FILES, once all devices are there.
 _AFTER_FAILURE: Mapping[str, Callable[[Path], Iterable[str]]] = {"nvidia": gpus.signs_after_failure}
 _HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank
@@ -67,7 +67,7 @@ class Node:
         )
 
     def _findings(self) -> list[str]:
-        """Count the devices; then, of a node's launchers, the first asks after their health."""
+        """Count the devices; the first launcher of a node also checks their health."""
         found = findings(self.settings, self.machine.root)
         kind = self.settings.accelerator or ""
         check = _HEALTH.get(kind)
@@ -138,7 +138,7 @@ def rank_environment(
 
 
 def has_accelerators(environment: Mapping[str, str]) -> bool:
-    """Return True if ranks here may use devices: those that are there, and not those that were promised."""
+    """Return True if ranks may use devices; those that exist count, not those that were promised."""
     root = Path(environment.get(ROOT_VARIABLE, "/"))
     is_there = any(count_devices(pattern, root) for pattern in ACCELERATOR_FILES.values())
     return is_there and variables.STAND_IN not in environment
@@ -155,13 +155,13 @@ def _interface(environment: Mapping[str, str]) -> dict[str, str]:
     return {read[0]: read[1].format(found)} if read and found else {}
 
 
-# Is this node what the job was promised? Counted before anything is started, and said to all nodes.
-# The image needs none of the vendors' tools for it: the devices that the container was given are files.
+# Check that this node has what the job was promised, before anything starts; all nodes are told the result.
+# That needs no vendor's tool in the image: the devices of the container are files.
 _EFA_FILES = r"infiniband/uverbs[0-9]+"
 
 
 def findings(settings: Settings, root: Path) -> list[str]:
-    """Return everything that is missing; empty for a healthy node. More than expected is no fault."""
+    """Return everything that is missing; [] for a healthy node. More than expected is fine."""
     found: list[str] = []
     if settings.is_stand_in:
         return found

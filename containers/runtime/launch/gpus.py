@@ -1,7 +1,7 @@
-"""Are this node's NVIDIA GPUs fit for a job? The launcher asks before each attempt, slurmd before each job.
+"""Check that this node's NVIDIA GPUs are healthy: the launcher before each attempt, slurmd before each job.
 
-NVIDIA's own programs are asked, and the kernel's log. A new sign of illness is a function that yields a line
-for each. What could not be asked is said and is no illness: a container may lack nvidia-smi, or the log.
+The sources are NVIDIA's programs and the kernel's log. A new sign of a fault is a function that yields a line
+for each. A source that is missing is reported, but is no fault: a container may lack nvidia-smi, or the log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def warn(line: str) -> None:
 
 
 def findings(expected: int, root: Path, say: Say = warn) -> Iterator[str]:
-    """Yield every sign that a GPU is ill, or that there are fewer than `expected`."""
+    """Yield every sign that a GPU is faulty, or that there are fewer than `expected`."""
     gpus = None
     if shutil.which(_SMI) is None:
         say(f"there is no {_SMI} here, so the health of its GPUs is not known")
@@ -88,7 +88,7 @@ def signs_after_failure(root: Path, say: Say = warn) -> Iterator[str]:
 
 
 def _ask(words: tuple[str, ...], seconds: float) -> tuple[str, str]:
-    """Return what a program prints, and how it failed if it did."""
+    """Return a program's output, and how it failed, if it did."""
     command = " ".join(words)
     try:
         ran = subprocess.run(

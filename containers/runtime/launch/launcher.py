@@ -1,7 +1,7 @@
-"""The entrypoint of every container: checks its node, meets the others, and runs one process a device.
+"""The entrypoint of every container: check the node, meet the other nodes, and run one process per device.
 
 `python -m slipway.containers.runtime.launch --module MODULE -- ARGUMENT…`, where MODULE trains one rank.
-Ends with the training's own exit code: 85 asks the platform for another attempt, 2 is the user's to mend.
+It ends with the training's exit code: 85 asks the platform for another attempt, 2 is the user's mistake.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _launch(module: str, arguments: list[str]) -> int:
 
 
 def refuse(refusal: Refusal) -> int:
-    """Say why nothing is started, also where the platform looks for it; return the exit code."""
+    """Report why nothing is started, also where the platform looks for it; return the exit code."""
     print(f"error: {refusal}", file=sys.stderr, flush=True)
     _write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
     return refusal.exit_code

@@ -1,4 +1,4 @@
-"""The two parts in a supervised job: the main node decides how it ended, all others report and obey."""
+"""The two roles in a supervised job: the main node decides how it ended; the others report and obey."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class ChildSupervisor(Supervisor):
 WORKED_ALONE = "ranks seem to have worked alone"  # jobs/submit/logs.py looks for it in a job's log
 _TORCH = "/libtorch"
 _OTHER_WAYS = ("/libmpi.", "/libfabric", "/jaxlib/", "/tensorflow/", "/ray/")
-# Of gloo's connections: 9 bytes are a greeting, and the smallest thing that ranks do together takes 288 more.
+# A greeting on a connection of gloo takes 9 bytes, and the smallest collective takes 288 more.
 _GREETING_BYTES = 64
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGER = 1.1  # each pause than the one before, so that it is a tenth of the time that ranks have run
@@ -196,7 +196,7 @@ class Meeting:
         self._pause_seconds = min(_LONGER * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
 
     def warning(self) -> str | None:
-        """Return what to say of ranks that have all ended well."""
+        """Return a warning if ranks that all ended well never worked together, else None."""
         if not self._is_over:
             self._see({})
         if self._is_over or not self._has_torch:

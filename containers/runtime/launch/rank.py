@@ -1,4 +1,4 @@
-"""The first code of every rank: it dies with its launcher, prints its stack when asked, and runs the module.
+"""The first code of every rank: make it die with its launcher and print its stack when asked; run the module.
 
 `python -m slipway.containers.runtime.launch.rank MODULE ARGUMENT…`; the launcher starts it.
 """
@@ -25,7 +25,7 @@ def main() -> NoReturn:
     if str(os.getppid()) != os.environ.get(variables.LAUNCHER, str(os.getppid())):
         sys.exit(1)  # it died before we could ask
     faulthandler.enable()
-    # In C, without the interpreter's lock: a rank that is stuck in a collective still answers.
+    # faulthandler needs no interpreter lock, so a rank that hangs in a collective still answers.
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     module, *arguments = sys.argv[1:]
     sys.argv = [module, *arguments]

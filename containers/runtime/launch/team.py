@@ -1,4 +1,4 @@
-"""The ranks of one node as processes: started, signalled, reaped, and none of theirs left behind."""
+"""Start, signal and reap the ranks of one node, and leave none of their processes behind."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Team:
         return found
 
     def signal(self, number: int) -> None:
-        """Signal the ranks alone: a data loader's worker that died of it would spoil the checkpoint."""
+        """Signal only the ranks: if a data loader's worker died of the signal, the checkpoint would fail."""
         for pid in self._processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -128,7 +128,7 @@ class Team:
         return exit_reports.of_rank(rank, self._machine.host(), status, words, out_of_memory=out_of_memory)
 
 
-# A tiny process that outlives the launcher by a moment: if that is killed, it ends all that was started.
+# The guard is a tiny process that outlives the launcher: if the launcher is killed, it ends all processes.
 # Each rank also dies with the launcher (linux.die_with_parent), but not the processes that the rank started:
 # those are known by their process group, or, in a session of their own, by what they inherited.
 

@@ -1,6 +1,6 @@
-"""Carries what ranks print to the node's own output, line by line, in a thread of its own.
+"""Copy the output of ranks to the node's own output, line by line, in a thread of its own.
 
-It may block when nobody reads our output; then the ranks block too, as they would alone, and beats go on.
+The thread blocks when nobody reads our output; then ranks block, too, as they would alone. Heartbeats go on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-# What a rank prints, made lines that cannot harm: bounded, and without control characters.
+# Turn a rank's output into harmless lines: of bounded length, without control characters.
 MOST_LINE_BYTES = 32 << 10  # CloudWatch's agents cut or split longer ones in ways of their own
 
 # Everything but tab that moves a cursor, hides or reorders text: C0, DEL, C1, direction marks and overrides.

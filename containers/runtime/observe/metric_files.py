@@ -1,7 +1,7 @@
-"""Tells the log what a job writes into files: metrics.jsonl by contract, and TensorBoard's scalars.
+"""Copy metrics from a job's files to its log: metrics.jsonl by contract, and TensorBoard's scalars.
 
-The log leaves every node, and files of a node or of a cluster do not. A thread looks every few seconds; what
-it cannot read stops nothing. telemetry.py writes the same two formats.
+The log leaves the node, but files do not. A thread looks every few seconds, and skips files that it cannot
+read. telemetry.py writes the same two formats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which ranks of this node still move, and how fast, by the heartbeat that they write at each step."""
+"""Tell which ranks hang or are slow, by the heartbeat that each writes at every step."""
 
 from __future__ import annotations
 

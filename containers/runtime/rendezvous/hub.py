@@ -1,4 +1,4 @@
-"""The main node's side of the meeting: admits who proves to be of this attempt, and names who is missing."""
+"""The main node's side of the rendezvous: admit nodes that prove their attempt, and name missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other nodes of a job, to the launcher of one: who is there, what they say, and who fell silent.
+"""The peers of a launcher, which are the launchers of the other nodes: join them, talk, and notice lost ones.
 
 `Alone` is a job of one node; hub.py is the main node's side, spoke.py that of all others.
 """
@@ -139,7 +139,7 @@ class Peers:
 
 
 class Alone(Peers):
-    """Stand for the peers of a job with one node: there are none."""
+    """Implement peers for a job of one node, which has none."""
 
     def __init__(self, member: PeerMember, signals: SignalPipe, port: int) -> None:
         super().__init__(member, signals, heartbeat_seconds=_BEATS * _LONGEST_BEAT_SECONDS)
@@ -158,7 +158,7 @@ def unhealthy(node: int, host: str, findings: tuple[str, ...]) -> Interruption:
     )
 
 
-# A port to listen on: the one both sides derive from the run, else one of the next few.
+# The port to listen on is the one that both sides derive from the run, else one of the next few.
 TRIED = 16
 _BACKLOG = 1024  # a node each
 
@@ -199,7 +199,7 @@ def _bound(port: int) -> socket.socket | None:
     return listener
 
 
-# Signals, as something a loop can wait for: the kernel's interruption becomes a byte in a pipe.
+# Turn signals into bytes in a pipe, which a loop can wait for.
 # USR1 is what Slurm sends ahead of its time limit (--signal=B:USR1@N).
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 

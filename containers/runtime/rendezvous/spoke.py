@@ -1,4 +1,4 @@
-"""Every other node's side of the meeting: finds the main node, proves itself, and waits for all."""
+"""The side of all other nodes in the rendezvous: find the main node, prove the attempt, and wait for all."""
 
 from __future__ import annotations
 

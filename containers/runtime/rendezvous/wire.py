@@ -1,4 +1,4 @@
-"""What launchers say to each other: JSON lines over TCP, between those who prove to be of one attempt."""
+"""The protocol between launchers: JSON lines over TCP, after both sides have proved to be of one attempt."""
 
 from __future__ import annotations
 

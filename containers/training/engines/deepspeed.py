@@ -1,4 +1,4 @@
-"""DeepSpeed, ZeRO 0 to 3. It trains; saving is ours: its own checkpoints are pickles behind a pointer.
+"""The DeepSpeed engine, ZeRO 0 to 3. Checkpoints are ours: DeepSpeed's are pickles, with a file named latest.
 
 DeepSpeed keeps for each parameter where in the rank's flat fp32 share it lies (`_hp_mapping`, and with ZeRO 3
 `grad_position`, from which its own universal checkpoints are made): those stretches are our pieces.
@@ -37,7 +37,7 @@ _SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """Locate a stretch of one parameter within a flat tensor that this rank's optimizer steps."""
+    """Locate a stretch of one parameter within a flat tensor that this rank's optimizer updates."""
 
     parameter: str
     start: int  # within the parameter
@@ -222,7 +222,7 @@ def _is_of_the_norm(error: AssertionError) -> bool:
 
 
 def build_config(parts: EngineParts) -> dict[str, object]:
-    """Return all that DeepSpeed is told; nothing of it comes from a file or the environment."""
+    """Return the whole configuration of DeepSpeed; none of it comes from a file or the environment."""
     is_bf16 = parts.device.precision is torch.bfloat16
     return {
         "train_micro_batch_size_per_gpu": parts.plan.micro_batch,

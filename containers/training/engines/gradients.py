@@ -122,9 +122,9 @@ def build(parts: EngineParts) -> DataParallel:
     return DataParallel(parts)
 
 
-# Gradients: summed over micro-batches in fp32, then over ranks while the last one is still going back.
-# Buffers and their order are fixed, unlike DistributedDataParallel's, which regroups after the first step: a
-# resumed run then adds in another order than one that went on, and differs in the last bit.
+# Gradients are summed over micro-batches in fp32, then over ranks during the last backward pass.
+# Buffers and their order are fixed. DistributedDataParallel regroups them after the first step, so a resumed
+# run adds in another order than an uninterrupted one, and differs in the last bit.
 BUFFER_ELEMENTS = 16 << 20  # 64 MB of fp32: enough to keep a network busy, small enough to start early
 
 
@@ -141,7 +141,7 @@ class GradientSum:
         self.buffers: list[Tensor] = []
         self.views: dict[Parameter, Tensor] = {}
         self._buffer_of: dict[Parameter, int] = {}
-        # From the last to the first, the order in which backward reaches them.
+        # From the last parameter to the first, the order in which backward reaches them.
         for number, group in enumerate(_grouped(list(parameters)[::-1])):
             self._add_group(number, group)
         self._stale = set(self.views)  # what holds the step before: overwritten, which is cheaper than zeroed

@@ -141,6 +141,10 @@ class _Denying(QuietHandler):
 
     do_HEAD = do_GET
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
 
 @contextmanager
 def denying(monkeypatch: pytest.MonkeyPatch, status: int, code: str) -> Iterator[list[dict[str, str]]]:

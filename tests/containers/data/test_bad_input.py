@@ -46,7 +46,7 @@ def arguments_for(text: Path, vocabulary: Path, output: Path, *more: str) -> lis
         (GOOD + "Zürich".encode("latin-1"), "text:5: byte 69 (0xfc) is not UTF-8; convert the file"),
         (GOOD + b"cut \xe2\x82", "text:5: byte 72 (0xe2) is not UTF-8"),
         (GOOD + b"\xed\xa0\x80", "text:5: byte 68 (0xed) is not UTF-8"),
-        (b"One.\rTwo.\r", "text:1: byte 4 is a carriage return alone; convert the line ends"),
+        (b"One.\rTwo.\r", "text:1: byte 4 is a carriage return without a line feed; convert the line ends"),
         (gzip.compress(GOOD * 1000, mtime=0), "is compressed by gzip; unpack it first"),
         (b"only one sentence", "the text makes no examples"),
         (b"\n \n\t\n", "the text makes no examples"),
@@ -78,7 +78,7 @@ def test_carriage_returns_before_line_feeds_are_line_ends(tmp_path: Path, vocabu
     [
         (
             lambda folder: (folder / "link").symlink_to("/etc/passwd"),
-            "is a symbolic link, and those are not followed",
+            "is a symbolic link, and links are not followed",
         ),
         (lambda folder: (folder / "loop").symlink_to(folder), "is a symbolic link"),
         (lambda folder: os.mkfifo(folder / "pipe"), "is not a regular file"),
@@ -116,7 +116,7 @@ def test_text_that_shrinks_while_it_is_read_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(GOOD)
     source = local_source(tmp_path / "text")
     (tmp_path / "text").write_bytes(GOOD[:10])
-    with pytest.raises(DataError, match="gave 10 of 68 bytes at byte 0: it changed"):
+    with pytest.raises(DataError, match="gave 10 of 68 bytes from byte 0 on: it changed"):
         source.read("text", 0, len(GOOD))
 
 
@@ -147,7 +147,7 @@ def test_a_foreign_vocabulary_is_refused(
         (["--array-index", "2", "--array-size", "2"], "--array-index is 2 of --array-size 2"),
         (["--input", "/no/such/folder"], "does not exist"),
         (["--input", "ftp://me:secret@host/file"], "'ftp://host/file' begins with ftp://; give a path"),
-        (["--only", "../../etc/passwd"], "leads out of its root"),
+        (["--only", "../../etc/passwd"], "leads out of its folder"),
         (["--output", "/"], "is not a folder for a dataset"),
         (["--output", "~"], "is not a folder for a dataset"),
         (["--output", "/proc/nothing"], "cannot write to --output"),
@@ -175,7 +175,7 @@ def test_a_folder_of_other_things_is_left_alone(
     tmp_path: Path, corpus: Path, vocabulary_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    assert "holds 'thesis.txt' and no plan.json" in refusal(
+    assert "holds 'thesis.txt' but no plan.json" in refusal(
         capsys, arguments_for(corpus, vocabulary_file, tmp_path)
     )
     assert (tmp_path / "thesis.txt").read_text() == "mine"
@@ -256,7 +256,7 @@ def test_records_that_contradict_each_other_are_not_merged(
     shutil.copytree(dataset, out)
     shutil.copy(out / "records" / "00001.json", out / "records" / "00002.json")
     assert merge_command.main(["--output", str(out)]) == 1
-    assert "00002.json is the record of shard 1" in capsys.readouterr().err
+    assert "00002.json is the record of another shard, 1" in capsys.readouterr().err
 
 
 def test_a_manifest_changed_by_hand_is_refused(dataset: Path, tmp_path: Path) -> None:
@@ -264,13 +264,13 @@ def test_a_manifest_changed_by_hand_is_refused(dataset: Path, tmp_path: Path) ->
     shutil.copytree(dataset, out)
     path = out / "manifest.json"
     path.write_text(path.read_text().replace("shard-00001.hdf5", "../shard-00001.hdf5"))
-    with pytest.raises(DataError, match="leads out of its root"):
+    with pytest.raises(DataError, match="leads out of its folder"):
         read_manifest(out)
     path.write_text((dataset / "manifest.json").read_text().replace('"number": 1', '"number": 2'))
     with pytest.raises(DataError, match="twice"):
         read_manifest(out)
     path.write_text((dataset / "manifest.json").read_text().replace('"documents": ', '"documents": 1'))
-    with pytest.raises(DataError, match="does not match its own digest"):
+    with pytest.raises(DataError, match="does not match its digest"):
         read_manifest(out)
 
 

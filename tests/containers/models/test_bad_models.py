@@ -106,5 +106,5 @@ def test_a_shard_cut_short_is_refused(tmp_path: Path) -> None:
 def test_a_pickle_is_refused_and_never_opened(tmp_path: Path) -> None:
     models.save("gptj", tmp_path)
     (tmp_path / WEIGHTS).rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(Refusal, match=r"pytorch_model\.bin, a pickle: to read one runs what is in it"):
+    with pytest.raises(Refusal, match=r"pytorch_model\.bin, a pickle: to read it would run code in it"):
         models.load(tmp_path)

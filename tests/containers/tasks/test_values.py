@@ -59,7 +59,7 @@ def nested() -> list[object]:
         ({"a": {1: 2}}, r"a key of it\['a'\] is of type int, which does not travel"),
         ({"of"}, "it is of type set"),
         (b"raw", "it is of type bytes"),
-        (nested(), "it is nested too deep, or holds itself"),
+        (nested(), "it is nested too deeply, or contains itself"),
     ],
 )
 def test_what_is_no_json_is_refused_by_its_place_and_type(value: object, said: str) -> None:

@@ -46,7 +46,7 @@ def test_what_a_person_can_mend_is_one_line(
 def test_too_little_memory_is_final_and_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
     torch = pytest.importorskip("torch")
     assert ends(torch.OutOfMemoryError("tried to allocate 80 GiB\nand much more")) == MISTAKE_EXIT_CODE
-    told = "error: tried to allocate 80 GiB; set a smaller micro_batch: the same again ends the same\n"
+    told = "error: tried to allocate 80 GiB; set a smaller micro_batch: another attempt would fail alike\n"
     assert capsys.readouterr().err == told
 
 

@@ -216,7 +216,7 @@ def test_arguments_that_somebody_changed_are_not_read(
     (key,) = [key for key in keys if key.endswith(".safetensors")]
     s3.put_object(Bucket=target.bucket, Key=key, Body=b"other")
     assert rank(job, monkeypatch, tmp_path) == 2
-    assert "is not what its name says" in capsys.readouterr().err
+    assert "does not match the digest in its name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_arguments_that_somebody_changed_are_not_read(
         ("import slipway; slipway.run(print, on='dl1')", "slipway.run was called on a node of place-"),
         (
             "from slipway.jobs.nowhere import run",
-            "imports slipway.jobs.nowhere, and nodes have slipway.containers",
+            "imports slipway.jobs.nowhere, and nodes have only slipway.containers",
         ),
     ],
 )

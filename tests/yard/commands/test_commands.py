@@ -143,7 +143,7 @@ def test_a_fifo_or_a_missing_file_of_answers_is_refused_at_once(slipway: Slipway
 
 def test_a_job_given_for_a_host_is_told_how_its_node_is_killed(slipway: Slipway) -> None:
     err = slipway.refused("kill-node", "my-training", code=1)
-    assert err.startswith("error: there is no host, so none that 'my-training' names")
+    assert err.startswith("error: no host 'my-training': there are no hosts")
     assert err.endswith("hint: for a node of a job: slipway yard kill-node my-training 1\n")
 
 

@@ -1,4 +1,4 @@
-"""What a layer keeps for its backward: all, its input only, or what fits; on the device or in host memory."""
+"""Decide what each layer keeps for its backward pass, and keep it on the device or in host memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """Say what layers keep between forward and backward."""
+    """Say what layers keep between forward and backward: all, only their inputs, or as much as fits."""
 
     recomputes: bool = False  # keep a layer's input only, and go forward again
     budget_bytes: int | None = None  # of this rank: keep what fits, and compute the rest again
@@ -47,14 +47,14 @@ class LayerMemory:
         self._kept_whole: int | None = None if keeping.budget_bytes is not None else 0
 
     def take(self, layer: nn.Module, number: int) -> None:
-        """Let a layer run under this care; `number` is its place in the whole model."""
+        """Make a layer keep what was decided; `number` is its number in the whole model."""
         place, run = self._layers, layer.forward
         self._layers += 1
 
         def forward(*arguments: Tensor) -> Tensor:
             micro_batch = self._draws.micro_batch
 
-            # A later recomputation must draw what this one drew, whichever micro-batch runs by then.
+            # A later recomputation must draw the same dropout, whichever micro-batch runs by then.
             def seeded(*again: Tensor) -> Tensor:
                 self._draws.begin(micro_batch, number + 1)
                 found: Tensor = run(*again)
@@ -121,7 +121,7 @@ def _storages(layer: nn.Module) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class InHostMemory:
-    """Hold a tensor's copy in host memory; on a processor that is a copy, too, as a rehearsal."""
+    """Hold a tensor's copy in host memory. It is a copy on the CPU, too, so that tests take the same path."""
 
     copy: Tensor
     place: torch.device

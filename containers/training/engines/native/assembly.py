@@ -1,7 +1,7 @@
-"""Turn a whole model into what one rank holds of it: its stages, its share of each matrix, its rows of that.
+"""Cut a whole model down to one rank's part: its stages, its share of each matrix, and its rows of it.
 
-All of it happens on the meta device: no rank ever has the memory of the whole. Then each rank fills its
-shares, one parameter at a time.
+This happens on the meta device, so no rank ever needs memory for the whole. Then each rank fills its shares,
+one parameter at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Initial = Callable[[str, torch.Size], Part]  # by its name and whole size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlace:
-    """Say which part of the work is this rank's."""
+    """Describe this rank's part of the work."""
 
     layout: Layout
     rank: int
@@ -61,7 +61,7 @@ class RankPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldParameter:
-    """Hold this rank's share of one parameter: in fp32, if it is trained."""
+    """Hold this rank's share of one parameter, in fp32 if it is trained."""
 
     name: str  # in the whole model
     parameter: nn.Parameter
@@ -100,7 +100,7 @@ class HeldParameter:
 
 
 def local_of(tensor: Tensor) -> Tensor:
-    """Return what this rank has of a tensor that may be distributed."""
+    """Return this rank's share of a tensor, which may be distributed."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
@@ -115,7 +115,7 @@ def own_stages(model: nn.Module, place: RankPlace, stages: int) -> tuple[dict[in
 
 
 def narrow_frozen(stage: nn.Module, place: RankPlace) -> None:
-    """Keep what is not trained in the type that layers compute in: nobody adds small steps to it."""
+    """Keep frozen parameters in the type that layers compute in: only small updates need fp32."""
     for parameter in stage.parameters():
         if place.is_mixed and not parameter.requires_grad:
             parameter.data = parameter.data.to(place.device.precision)
@@ -180,7 +180,7 @@ def hold(
 
 @torch.no_grad()
 def fill(held: list[HeldParameter], initial: Initial) -> None:
-    """Give this rank's share of each parameter its weights."""
+    """Fill this rank's share of each parameter with its weights."""
     for one in held:
         part = initial(one.name, torch.Size(one.share.shape))
         for box, view in one.share.boxes(one.local):
@@ -200,7 +200,7 @@ def keeping_ties(model: nn.Module) -> Iterator[None]:
             setattr(model.get_submodule(module), leaf, model.get_parameter(first))
 
 
-# Where this rank's share of each parameter lies in the whole tensor, however it is cut.
+# The place of this rank's share in the whole tensor, for any cut.
 Shape = tuple[int, ...]
 Span = tuple[int, int]  # where a run of rows begins in the whole, and how many they are
 
@@ -252,7 +252,7 @@ def _cut_stack(rows: int, stacked: int, place: int, degree: int) -> list[Span]:
 
 
 def _chunk(spans: list[Span], place: int, degree: int) -> Iterator[Span]:
-    """Yield the share of one rank, as FSDP deals rows: all have as many but the last ones."""
+    """Yield the share of one rank, as FSDP deals rows: equal shares, except for the last ranks."""
     rows = sum(count for _, count in spans)
     each = -(-rows // degree)
     low, high = min(place * each, rows), min((place + 1) * each, rows)
@@ -270,13 +270,13 @@ def _chunk(spans: list[Span], place: int, degree: int) -> Iterator[Span]:
 # rows          the inputs, which come cut from a module by columns; outputs are summed over the group
 # words         an embedding by its words; scores: the head's words, and the loss is computed on the cut
 # scores
-# What is cut neither way is whole on every rank, or with `cuts_rows` computed for a share of the tokens:
+# Other modules are whole on every rank, or with `cuts_rows` compute only a share of the tokens:
 # matrices gather them, and scatter the sums of what they return (Korthikanti et al. 2022).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Say how a module's weight and bias are cut, and who runs it so."""
+    """Say how a module's weight and bias are cut, and which style of torch runs it."""
 
     style: Callable[[Placement], ParallelStyle]  # by how tokens lie outside of matrices
     weight_side: int  # the dimension of the weight that is cut
@@ -360,10 +360,10 @@ def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:
     return (0 if leaf == "bias" else cut.weight_side), cut.stacked
 
 
-# Dropout that is the same however a model is cut: seeded by micro-batch, layer and place in the layer.
-# Stages and layers run in another order in every layout, and so would draw from one stream what others draw
-# elsewhere. Within attention each tensor rank has heads of its own and draws for these alone: only there does
-# dropout differ from one process, and only with `tensor` above 1.
+# Seed dropout by micro-batch, layer and place in the layer, so that it is the same for every cut of a model.
+# Stages and layers run in another order in each layout, so one stream would give them other numbers. Within
+# attention, each tensor rank draws only for its own heads: only there, and only with `tensor` above 1, does
+# dropout differ from that of one process.
 
 
 class Draws:

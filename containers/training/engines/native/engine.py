@@ -199,7 +199,7 @@ class LayoutEngine(RestoredEngine):
             copies = self._shared if number else set()
             own_parameters = hold(stage, place, shapes, sides, copies)
             fill(own_parameters, initial)
-            # What is frozen is neither moved nor saved: it can be read again where it came from.
+            # Frozen parameters are neither updated nor saved: they can be read again from their source.
             self._held += [one for one in own_parameters if one.parameter.requires_grad]
 
 
@@ -224,7 +224,7 @@ def _cut_out(whole: Tensor) -> Part:
 
 
 def make_gradients_dense(model: nn.Module) -> None:
-    """Let no embedding have a sparse gradient: shares of it cannot be sent."""
+    """Turn off sparse gradients of embeddings: shares of them cannot be sent."""
     for module in model.modules():
         if hasattr(module, "has_sparse_gradient"):
             module.has_sparse_gradient = False
@@ -250,7 +250,7 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
     return LayoutEngine(parts, place, settings)
 
 
-# What a person may set of this engine beside what all trainings share.
+# The settings of this engine, beside those that all trainings share.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A pipeline: this rank's stages, and the schedule in which micro-batches go through them."""
+"""Run a pipeline: this rank's stages, and the schedule that sends micro-batches through them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ SCHEDULES: Mapping[str, type] = {
 
 @runtime_checkable
 class StagedTask(Task, Protocol):
-    """Train a model that is cut in stages, too."""
+    """A task that can also train a model that is cut into stages."""
 
     def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> object:
-        """Run one stage on the hidden state before it, or on words; the last one's result is its own."""
+        """Run one stage on a hidden state, or the first one on words; return the hidden state or outputs."""
 
     def metrics_of(self, outputs: object, inputs: Inputs) -> Tensor:
-        """Return what `forward` returns, from the last stage's result."""
+        """Return the metrics, as `forward` does, from the outputs of the last stage."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Step:
-    """Hold what stages need beside the hidden state: the micro-batches by number."""
+    """Hold the micro-batches by number, which stages need beside the hidden state."""
 
     task: StagedTask
     draws: Draws
@@ -79,7 +79,7 @@ class StageRunner(nn.Module):
 
 
 class Pipeline:
-    """Run micro-batches through all ranks' stages. All ranks of the pipeline call the same."""
+    """Run micro-batches through the stages of all ranks. All ranks of the pipeline make the same calls."""
 
     def __init__(
         self, task: StagedTask, draws: Draws, place: RankPlace, *, stages: int, schedule: str
@@ -150,7 +150,7 @@ class Pipeline:
         return None
 
     def exchange(self, gradient: Tensor) -> None:
-        """Add up a gradient of the first and last stage's ranks, which both hold the parameter."""
+        """Add up the gradient of a parameter that the first and the last stage both hold."""
         ends = (0, (self._stages - 1) % self._place.layout.pipeline)
         other = ends[1] if self._place.at.pipeline == ends[0] else ends[0]
         theirs = torch.empty_like(gradient)
@@ -163,7 +163,7 @@ class Pipeline:
         gradient.add_(theirs)
 
     def _hidden_shape(self, outline: nn.Module, inputs: Inputs) -> torch.Size:
-        """Return the shape that inputs like these had before, or find it."""
+        """Return the shape of hidden states for these inputs; find it once per shape of inputs."""
         asked = frozenset(
             (name, value if value is None else (value.shape, value.dtype)) for name, value in inputs.items()
         )
@@ -180,7 +180,7 @@ class Pipeline:
         return torch.Size((rows, length // self._place.row_shares, *rest))
 
     def _schedule_of(self, micro_batches: int, shape: torch.Size) -> Schedule:
-        """Return the schedule of so many micro-batches, kept from the last time."""
+        """Return the schedule for so many micro-batches of this shape; schedules are cached."""
         found = self._schedules.get((micro_batches, shape))
         if found is None:
             hidden = torch.empty(shape, dtype=self._place.device.precision, device="meta", requires_grad=True)

@@ -1,4 +1,4 @@
-"""Move the weights: the gradients' norm over all shares, clipping, fp16's loss scale, and the optimizer."""
+"""Update the weights: norm over all shares, clipping, fp16's loss scale, and the optimizer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LossScale:
         return torch.tensor([self.value, self.good_steps], dtype=torch.float32)
 
     def take(self, saved: Tensor) -> None:
-        """Go on with what `as_tensor` returned."""
+        """Restore the state that `as_tensor` returned."""
         self.value, self.good_steps = float(saved[0]), int(saved[1])
 
     def note(self, *, is_finite: bool) -> None:
@@ -43,7 +43,7 @@ class LossScale:
 
 
 class Updates:
-    """Update this rank's shares, in fp32 whatever the layers compute in."""
+    """Update this rank's shares, in fp32 whichever type the layers compute in."""
 
     def __init__(self, parts: EngineParts, place: RankPlace, held: list[HeldParameter]) -> None:
         self._parts, self._place = parts, place
@@ -72,7 +72,7 @@ class Updates:
         return norm
 
     def kinds(self, one: HeldParameter) -> dict[str, Tensor]:
-        """Return what is saved of a parameter: its weights, and the optimizer's moments of them."""
+        """Return the tensors to save for a parameter: its weights, and the optimizer's moments."""
         state = self._state(self.masters[one])
         return {WEIGHTS: self.masters[one], **{kind: state[kind] for kind in MOMENTS}}
 
@@ -94,7 +94,7 @@ class Updates:
         return [master for master in self.masters.values() if master.numel()]
 
     def _norm(self) -> float:
-        """Return the norm over all shares: each element counts once, whoever else has a copy."""
+        """Return the norm over all shares; each element counts once, even if several ranks hold it."""
         layout, total = self._place.layout, torch.zeros((), device=self._place.device.place)
         for copies in (False, True):
             own = [
@@ -110,7 +110,7 @@ class Updates:
         return math.sqrt(float(total) / layout.data)
 
 
-# Norms of whole tensors, of which each rank holds a share: what LAMB and LANS divide by.
+# LAMB and LANS divide by the norms of whole tensors, of which each rank holds a share.
 
 
 class WholeNorms:

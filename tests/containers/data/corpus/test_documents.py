@@ -96,7 +96,7 @@ def test_text_is_parted_by_blank_lines() -> None:
         ("d.jsonl", b'{"text": "a"}\n{"body": "b"}\n', "without text in 'text'; it has 'body'; set field"),
         ("d.jsonl", b"a\n", "holds a line that is not JSON: 'a'"),
         ("d.txt", b"caf\xe9\n", "not UTF-8: byte 3 (0xe9)"),
-        ("d.pdf", b"%PDF", "d.pdf is not a file that is read here; a name ends in .xml"),
+        ("d.pdf", b"%PDF", "the file type of d.pdf is not supported; names end in .xml"),
         ("d.txt", b"", "the input is empty"),
     ],
 )

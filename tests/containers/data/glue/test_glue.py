@@ -74,7 +74,7 @@ def test_a_path_or_shell_is_no_task(text: str) -> None:
 
 WRONG: dict[str, tuple[bytes, str]] = {
     "missing column": (b"Quality\t#1 ID\t#1 String\n", r"train\.tsv:1 has no column #2 String"),
-    "short line": (b"Q\n1\t2\t3\ta\n", r"train\.tsv:2 has 4 columns, and mrpc has 5"),
+    "short line": (b"Q\n1\t2\t3\ta\n", r"train\.tsv:2 has 4 columns, but mrpc has 5"),
     "long line": (b"Q\n1\t2\t3\ta\tb\tc\n", r"train\.tsv:2 has 6 columns"),
     "blank line": (b"Q\n\n", r"train\.tsv:2 has 1 columns"),
     "wrong label": (b"Q\n1\t2\t3\ta\tb\n7\t2\t3\ta\tb\n", r"train\.tsv:3 has the label '7'; mrpc has 0 or 1"),

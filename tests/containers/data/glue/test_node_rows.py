@@ -127,7 +127,7 @@ def test_a_file_without_rows_and_one_of_too_many_damaged_lines_are_refused(tmp_p
     lines = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n" + (good * 100 + damaged) * 4
     (tmp_path / "train.tsv").write_text(lines)
     with pytest.raises(
-        DataError, match=r"train\.tsv has 4 lines that lack columns, and qqp is known to have 3"
+        DataError, match=r"train\.tsv has 4 lines that lack columns, but qqp is known to have only 3"
     ):
         node_rows(open_table(str(tmp_path), TASKS["qqp"], TRAIN), encoder, ALONE)
 

@@ -106,7 +106,7 @@ def test_a_vocabulary_that_no_library_knows_is_refused() -> None:
     broken["pre_tokenizer"] = {"type": "Unheard"}
     vocabulary = parse_bpe_vocabulary("mine/tokenizer.json", json.dumps(broken).encode())
     with pytest.raises(
-        DataError, match=r"nothing here reads mine/tokenizer.json: gigatoken cannot: .*; tokenizers"
+        DataError, match=r"no engine reads mine/tokenizer.json: gigatoken cannot read it: .*; tokenizers"
     ):
         best_engine(vocabulary)
 
@@ -117,7 +117,7 @@ def test_gpt2s_two_files_are_the_vocabulary_that_one_file_is(tmp_path: Path) -> 
     (tmp_path / "merges.txt").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
     pair, one = read_bpe_vocabulary(tmp_path), parse_bpe_vocabulary("one", gpt2().encode())
-    assert (pair.entries, pair.id_of(END)) == (one.entries, one.id_of(END)) == (320, 0)
+    assert (pair.size, pair.id_of(END)) == (one.size, one.id_of(END)) == (320, 0)
     text = f"the quick brown fox{END}  it's 東京"
     for name in ENGINES:
         assert (
@@ -130,10 +130,10 @@ def test_gpt2s_two_files_are_the_vocabulary_that_one_file_is(tmp_path: Path) -> 
     ("content", "message"),
     [
         (b"[PAD]\n[UNK]\n", "is not JSON"),
-        (b"[]", "holds no object"),
+        (b"[]", "is not a JSON object"),
         (b"{}", "its model is missing"),
         (b'{"model": {"type": "WordPiece", "vocab": {}}}', "its model is WordPiece"),
-        (b'{"model": {"type": "BPE", "vocab": {"a": "b"}}}', "is no BPE vocabulary"),
+        (b'{"model": {"type": "BPE", "vocab": {"a": "b"}}}', "is not a BPE vocabulary"),
     ],
 )
 def test_what_is_no_bpe_vocabulary_is_refused_by_name(content: bytes, message: str) -> None:
@@ -146,5 +146,7 @@ def test_a_folder_without_a_vocabulary_and_a_token_that_is_none_are_refused(tmp_
     (tmp_path / "notes.txt").write_bytes(b"")
     with pytest.raises(DataError, match=r"holds no BPE vocabulary among 2 files; give a tokenizer\.json"):
         read_bpe_vocabulary(tmp_path)
-    with pytest.raises(DataError, match=r"has no token '</s>' .* to one of its own: <\|endoftext\|>"):
+    with pytest.raises(
+        DataError, match=r"has no token '</s>' .* to a token of the vocabulary: <\|endoftext\|>"
+    ):
         parse_bpe_vocabulary("here", gpt2().encode()).id_of("</s>")

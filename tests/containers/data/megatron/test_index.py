@@ -72,18 +72,18 @@ def _patch(path: Path, at: int, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda prefix: _cut(tokens_path(prefix), 10), "describes 12 bytes of tokens, and .* has 10"),
-        (lambda prefix: _cut(tokens_path(prefix), 11), r"has 11 bytes, and its ids take 2 each"),
+        (lambda prefix: _cut(tokens_path(prefix), 10), "describes 12 bytes of tokens, but .* has 10"),
+        (lambda prefix: _cut(tokens_path(prefix), 11), r"has 11 bytes, but its ids take 2 each"),
         (lambda prefix: tokens_path(prefix).unlink(), "tokens.bin"),
         (lambda prefix: index_path(prefix).unlink(), "tokens.idx"),
         (lambda prefix: _cut(index_path(prefix), 20), "is no index of tokens"),
-        (lambda prefix: _cut(index_path(prefix), 60), "has 60 bytes, which is not what 3 sequences"),
+        (lambda prefix: _cut(index_path(prefix), 60), "has 60 bytes, which does not fit its 3 sequences"),
         (lambda prefix: _patch(index_path(prefix), 0, b"TNTIDX\x00\x00\x00"), "is no index of tokens"),
         (lambda prefix: _patch(index_path(prefix), 9, b"\x02"), "version 2"),
         (lambda prefix: _patch(index_path(prefix), 17, b"\x06"), "ids of type 6"),
         (
             lambda prefix: _patch(index_path(prefix), 18, b"\xff" * 8),
-            "is not what 18,446,744,073,709,551,615",
+            "does not fit its 18,446,744,073,709,551,615",
         ),
         (lambda prefix: _patch(index_path(prefix), 94, b"\x02"), "its documents end at sequence 2 of 3"),
     ],

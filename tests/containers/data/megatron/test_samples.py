@@ -97,14 +97,14 @@ def test_fewer_tokens_than_a_sample_are_refused(write_tokens: WriteTokens) -> No
         DataError, match=r"holds 16 tokens, fewer than one sample of 16 \+ 1; prepare more text"
     ):
         Samples(TokenIndex.open(write_tokens([range(16)])), 16, seed=0)
-    with pytest.raises(DataError, match="a sample of 0 tokens"):
+    with pytest.raises(DataError, match="the length of samples is 0"):
         Samples(TokenIndex.open(write_tokens([range(16)])), 0, seed=0)
 
 
 @pytest.mark.parametrize(
     ("at", "message"),
     [
-        (34 + 4 * 3 + 8, "names tokens that are not there"),  # the first byte of the second document
+        (34 + 4 * 3 + 8, "names tokens that do not exist"),  # the first byte of the second document
         (34 + 12 * 3 + 8, "is damaged"),  # where the second document begins
     ],
 )

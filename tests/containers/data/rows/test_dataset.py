@@ -65,7 +65,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_a_newer_dataset_is_refused_with_both_formats_and_what_to_do(newer: Path) -> None:
     with pytest.raises(NewerDataset) as refused:
         read_manifest(newer)
-    assert f"{newer}/manifest.json has format 2, and this Slipway reads 1" in str(refused.value)
+    assert f"{newer}/manifest.json has format 2, but this Slipway reads format 1" in str(refused.value)
     assert "use the Slipway that prepared it" in refused.value.hint
 
 

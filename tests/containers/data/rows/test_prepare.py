@@ -187,7 +187,7 @@ def test_text_that_changed_is_prepared_again(
 
 def test_a_folder_takes_no_second_dataset(dataset: Path, corpus: Path, make_settings: MakeSettings) -> None:
     before = rows_of(dataset)
-    with pytest.raises(DataError, match="holds a dataset with seed 7, and this run has 9"):
+    with pytest.raises(DataError, match="holds a dataset with seed 7, but this run has seed 9"):
         prepare(local_source(corpus), make_settings(seed=9), dataset, Share(), shards=3)
     assert rows_of(dataset) == before
 

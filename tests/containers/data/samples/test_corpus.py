@@ -59,10 +59,10 @@ def test_progress_tells_rate_and_time_left_in_plain_lines() -> None:
     clock = iter([0.0, 4.0, 12.0, 12.0, 12.0]).__next__
     stream = StringIO()
     progress = PreparationProgress(
-        name="prepare_bert", total_bytes=200_000_000, shards=4, stream=stream, now=clock
+        name="prepare_bert", total_bytes=200_000_000, parts=4, stream=stream, now=clock
     )
     progress.made(10_000_000)
-    progress.finished(20_000_000, was_kept=True)
-    assert stream.getvalue() == "prepare_bert: 15% of 200.0 MB, 1/4 shards, 0.8 MB/s, 3 min 24 s left\n"
+    progress.finished(20_000_000, was_made=True)
+    assert stream.getvalue() == "prepare_bert: 15% of 200.0 MB, 1/4 parts, 0.8 MB/s, 3 min 24 s left\n"
     assert in_words(59.6) == "1 min 00 s"
     assert in_words(7300) == "2 h 01 min"

@@ -64,7 +64,7 @@ def test_an_s3_that_stays_busy_ends_the_reading_with_its_word(
     monkeypatch.setattr(source_s3, "RETRIES", source_s3.RETRIES | {"max_retries": 2})
     s3.forever, began = SLOW_DOWN, time.monotonic()
     source = open_source("s3://texts/wiki")
-    with pytest.raises(DataError, match=r"^s3://texts/wiki/a\.txt cannot be read: SlowDown; run the same"):
+    with pytest.raises(DataError, match=r"^s3://texts/wiki/a\.txt: the request failed: SlowDown; run"):
         source.read("a.txt", 0, BLOCK)
     assert len(s3.ranges) == 3
     assert time.monotonic() - began < 10
@@ -89,7 +89,7 @@ def test_a_body_that_is_reset_in_its_midst_is_asked_for_from_there_on(s3: Failin
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        (shorter_by(7), ": the server answers with another stretch than was asked for"),
+        (shorter_by(7), ": the server answers with other bytes than were asked for"),
         (of_another_version, " changed since the run began"),
     ],
 )

@@ -155,7 +155,7 @@ def test_an_object_that_changes_during_the_run_is_refused_by_name(
         told = rf"^{prefix}/a.txt: it does not exist"
     else:
         s3.put_object(Bucket=BUCKET, Key="wiki/a.txt", Body=b"x" * 1000)
-        told = rf"^{prefix}/a.txt: it changed since the run began: its ETag is another one; run the same"
+        told = rf"^{prefix}/a.txt: it changed since the run began: it has another ETag; run the same"
     with pytest.raises(DataError, match=told):
         prepare(source, make_settings(), tmp_path / "out", Share(workers=2), shards=PARTS)
 
@@ -167,8 +167,8 @@ def test_an_object_that_changes_during_the_run_is_refused_by_name(
         (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing: it does not exist; look at what there is"),
         ("s3://Not_A_Bucket/wiki", "names no bucket; write s3://bucket/prefix"),
         ("s3:///wiki", "names no bucket"),
-        (f"s3://{BUCKET}/../wiki", "leads out of its root"),
-        (f"s3://{BUCKET}//wiki", "leads out of its root or nowhere"),
+        (f"s3://{BUCKET}/../wiki", "leads out of its folder"),
+        (f"s3://{BUCKET}//wiki", "leads out of its folder, or has an empty part"),
     ],
 )
 def test_a_place_that_is_not_there_is_one_line(
@@ -189,7 +189,7 @@ def test_a_place_that_is_not_there_is_one_line(
 @pytest.mark.parametrize("key", ["wiki/../../etc/passwd", "wiki//a.txt", "wiki/./a.txt"])
 def test_a_key_that_leads_out_is_refused(prefix: str, s3: Any, key: str) -> None:
     s3.put_object(Bucket=BUCKET, Key=key, Body=b"text")
-    with pytest.raises(DataError, match=r"use keys without '\.\.', '\.' or '//'|leads out of its root"):
+    with pytest.raises(DataError, match=r"use keys without '\.\.', '\.' or '//'|leads out of its folder"):
         open_source(prefix)
 
 
@@ -218,12 +218,12 @@ def test_a_forked_process_is_refused_instead_of_hanging(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "told"),
     [
-        (403, "AccessDenied", "reading it is denied; allow s3:ListBucket and s3:GetObject"),
+        (403, "AccessDenied", "access is denied; allow s3:ListBucket and s3:GetObject"),
         (403, "InvalidAccessKeyId", "AWS does not know the access key"),
         (400, "ExpiredToken", "the credentials have expired"),
         (301, "PermanentRedirect", "the bucket is in another region; set AWS_REGION"),
         (400, "AuthorizationHeaderMalformed", "the bucket is in another region"),
-        (400, "SomethingNew", "cannot be read: SomethingNew; run the same command again"),
+        (400, "SomethingNew", "the request failed: SomethingNew; run the same command again"),
     ],
 )
 def test_a_refusal_is_told_in_words(
@@ -246,7 +246,7 @@ def test_the_owner_of_the_bucket_is_asked_for_in_what_is_signed(monkeypatch: pyt
             lambda: open_source("s3://texts/wiki", ("a.txt",), bucket.owner),
             lambda: fetch(bucket, "wiki/")(file, 0, 9),
         ):
-            with pytest.raises(DataError, match="reading it is denied"):
+            with pytest.raises(DataError, match="access is denied"):
                 read()
     owner = "x-amz-expected-bucket-owner"
     assert [headers.get(owner) for headers in seen] == [None, "123456789012", "123456789012"]
@@ -264,7 +264,7 @@ def test_keys_come_from_the_metadata_service_that_the_environment_names(
     with instance_metadata() as metadata, denying(monkeypatch, 403, "AccessDenied") as seen:
         metadata.give_keys()
         monkeypatch.setenv(source_s3.METADATA_VARIABLE, metadata.endpoint)
-        with pytest.raises(DataError, match="reading it is denied"):
+        with pytest.raises(DataError, match="access is denied"):
             open_source("s3://texts/wiki")
     source_s3.opened.cache_clear()
     assert f"Credential={KEY_ID}/" in seen[0]["authorization"]
@@ -285,7 +285,7 @@ def test_keys_that_are_about_to_expire_are_asked_for_again_over_a_metadata_servi
         deadline = time.monotonic() + 10
         while len(keys := {each["authorization"].partition("/")[0] for each in seen}) < 2:
             assert time.monotonic() < deadline, keys
-            with pytest.raises(DataError, match="reading it is denied"):
+            with pytest.raises(DataError, match="access is denied"):
                 open_source("s3://texts/wiki")
     source_s3.opened.cache_clear()
     assert {key.rpartition("=")[2] for key in keys} == {KEY_ID, f"{KEY_ID}0002"}

@@ -25,8 +25,8 @@ def test_without_a_compiler_a_preparation_ends_in_one_line_that_says_what_to_ins
     done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     told = [line for line in done.stderr.splitlines() if "compiler" in line]
     assert done.returncode == 1
-    why = "error: no C compiler (no-such-compiler) is on PATH, and text is prepared in C"
-    hint = "install one with its headers, as Debian's gcc and libc6-dev; images have it compiled already"
+    why = "error: no C compiler (no-such-compiler) is on PATH, and preparing text needs one"
+    hint = "install a compiler with its headers, such as Debian's gcc and libc6-dev; images hold the library"
     assert told == [f"{why}; {hint}"]
     assert "Traceback" not in done.stderr
 

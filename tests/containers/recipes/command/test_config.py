@@ -127,8 +127,8 @@ class Unknown:
             "setting rate of Config has no type, .*; write rate: float = 0.5",
         ),
         (Unknown, r"setting rows of Config has the type list.*; allowed are int, float, str, bool, Literal"),
-        (object(), "Config is no dataclass; write @dataclass"),
-        (int, "Config is no dataclass"),
+        (object(), "Config is not a dataclass; write @dataclass"),
+        (int, "Config is not a dataclass"),
     ],
 )
 def test_a_config_that_nobody_could_set_is_refused(config: object, words: str) -> None:

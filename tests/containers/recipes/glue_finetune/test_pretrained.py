@@ -162,7 +162,7 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_refused(data: Path, tmp_pat
     folder = copied(data, tmp_path)
     with (folder / "vocab.txt").open("a") as file:
         file.write("another\n")
-    with pytest.raises(Refusal, match=f"has {ENTRIES + 1} entries, and the model knows {ENTRIES}"):
+    with pytest.raises(Refusal, match=f"has {ENTRIES + 1} entries, but the model knows {ENTRIES}"):
         read_pretrained(str(folder))
 
 
@@ -175,7 +175,7 @@ def test_a_decoder_is_refused_by_its_name(data: Path, tmp_path: Path) -> None:
 
 
 def test_rows_longer_than_the_model_s_places_are_refused(data: Path) -> None:
-    with pytest.raises(DataError, match=r"max_length is 256, and .* has 128 places; set max_length=128"):
+    with pytest.raises(DataError, match=r"max_length is 256, but .* has 128 positions; set max_length=128"):
         refuse_long_rows(read_pretrained(str(data / "bert")), 256)
 
 

@@ -130,7 +130,7 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "data": ({"data": "none"}, "none is no folder; give a task's folder"),
     "rows": ({"data": "broken"}, "error: train.tsv:3 has the label 'x'; mrpc has 0 or 1"),
     "model": ({"model": "bert-base-uncased"}, "nothing is fetched from a hub"),
-    "length": ({"max_length": "512"}, "has 128 places; set max_length=128 or less"),
+    "length": ({"max_length": "512"}, "has 128 positions; set max_length=128 or less"),
     "backend": ({"backend": "ccl"}, "error: backend ccl is not here: none of oneccl_bindings_for_pytorch"),
 }
 

@@ -112,4 +112,4 @@ def test_a_run_that_differs_from_what_was_compiled_is_refused_by_name(trained: T
 
 def test_a_token_that_the_model_does_not_know_is_refused(trained: Trained) -> None:
     assert trained.codes["short-vocabulary"] == [MISTAKE_EXIT_CODE]
-    assert "and the model knows 100; set vocabulary to" in trained.said("short-vocabulary")
+    assert "but the model knows 100 tokens; set vocabulary to" in trained.said("short-vocabulary")

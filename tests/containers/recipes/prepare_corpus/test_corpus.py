@@ -80,7 +80,7 @@ def test_a_folder_of_another_corpus_is_left_alone(alone: Path) -> None:
     before = corpus(alone)
     (ended,) = run(alone, 1, "cased=yes")
     assert ended.returncode == 2
-    assert "holds a corpus with cased False, and this run has True; set another output" in ended.stderr
+    assert "holds a corpus with cased False, but this run has cased True; set another output" in ended.stderr
     assert corpus(alone) == before
 
 

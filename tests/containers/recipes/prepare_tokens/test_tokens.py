@@ -73,7 +73,7 @@ def work(tmp_path: Path) -> TokenWork:
         parts=tuple(parts_of(source, PARTS)),
         field="text",
         vocabulary="0" * 64,
-        entries=320,
+        vocabulary_size=320,
         end_of_document=0,
         engine="gigatoken",
     )
@@ -146,7 +146,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_the_other_parts(
     make_tokens(work, 0)
     request.getfixturevalue("small_disk")
     with pytest.raises(
-        DataError, match=r"cannot write .*part-00001: File too large; parts that are made are kept"
+        DataError, match=r"cannot write .*part-00001: File too large; run the same command again"
     ):
         make_tokens(work, 1)
     assert work.is_made(0)
@@ -185,7 +185,7 @@ def test_a_bad_line_is_named(work: TokenWork, line: bytes, message: str) -> None
         parts=tuple(parts_of(source, 1)),
         field="text",
         vocabulary=work.vocabulary,
-        entries=320,
+        vocabulary_size=320,
         end_of_document=0,
         engine="gigatoken",
     )
@@ -198,7 +198,10 @@ def test_tokens_of_other_settings_are_left_alone(alone: Path) -> None:
     before = files(alone)
     (ended,) = run(alone, 1, "input=text.jsonl", "parts=2", "end_of_document=none")
     assert ended.returncode == 2
-    assert "holds tokens with end_of_document 0, and this run has None; set another output" in ended.stderr
+    assert (
+        "holds tokens with end_of_document 0, but this run has end_of_document None; set another output"
+        in ended.stderr
+    )
     assert files(alone) == before
 
 
