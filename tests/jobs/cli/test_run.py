@@ -132,7 +132,7 @@ def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, s
         (("--env", "A=1", "--env", "A=2", *TRAIN), "--env: 'A' is set twice"),
         (("--secret", "KEY=a b", *TRAIN), "--secret: KEY is to be 'a b', which is no name of a secret"),
         (("--secret", "KEY=", *TRAIN), "--secret: KEY is to be '', which is no name of a secret"),
-        (("--", "x" * 40_000), "AWS Batch takes 30720 at most"),
+        (("--", "x" * 40_000), "AWS Batch takes 7168 at most"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused_in_a_line_and_sends_nothing(
