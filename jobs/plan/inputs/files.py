@@ -70,7 +70,7 @@ def load_json(text: str, path: Path) -> Fields:
         found = json.loads(text, object_pairs_hook=_object)
     except _TwiceSaid as error:
         raise CannotPlan(
-            f"{path}: the key {error} is there twice in one object", hint="say it once"
+            f"{path}: the key {error} appears twice in one object", hint="give it once"
         ) from None
     except json.JSONDecodeError as error:
         raise CannotPlan(
@@ -78,7 +78,10 @@ def load_json(text: str, path: Path) -> Fields:
             hint="the format is in docs/planner.md",
         ) from None
     except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
-        raise CannotPlan(f"{path} is JSON that nobody can read", hint="is it the right file?") from None
+        raise CannotPlan(
+            f"{path} cannot be read: it is nested too deeply, or a number is too long",
+            hint="is it the right file?",
+        ) from None
     if not isinstance(found, dict):
         raise CannotPlan(
             f"{path} holds {type(found).__name__}, and must hold an object with 'pools' and 'jobs'",
@@ -203,9 +206,7 @@ def _said_of_unknown(places: Sequence[str]) -> list[str]:
     first: dict[str, str] = {}
     for place in places:
         first.setdefault(place.rpartition(".")[2], place)
-    return [
-        f"{printable(place[:100])} is no field that a plan knows: passed over" for place in first.values()
-    ]
+    return [f"{printable(place[:100])} is no field of a plan and is ignored" for place in first.values()]
 
 
 # Typed access to the fields of a JSON object; a field of another type is refused with its place in the file.

@@ -55,7 +55,7 @@ def word_of(what: str, value: object, words: type[Word]) -> Word:
         return words(str(value))
     except ValueError:
         raise CannotPlan(
-            f"{what} is {quoted(str(value))}; allowed is {' or '.join(words)}", hint="say one of these"
+            f"{what} is {quoted(str(value))}; allowed is {' or '.join(words)}", hint="use one of these"
         ) from None
 
 
@@ -125,7 +125,7 @@ def _pools(_jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told
         if pool.is_spot and pool.interruptions_per_hour * pool.rework_seconds > SECONDS_PER_HOUR:
             rates = f"{pool.interruptions_per_hour:g} interruptions an hour take {pool.rework_seconds} s each"
             yield (
-                f"{where}: {rates}, which is more than there is",
+                f"{where}: {rates}, which is more than a whole hour",
                 "correct interruptions_per_hour or rework_seconds",
             )
 
@@ -150,7 +150,7 @@ def _modes(jobs: Sequence[PlanJob], _pools: Sequence[Pool], _goal: Goal) -> Told
         if not 1 <= len(job.modes) <= MOST_MODES:
             yield (
                 f"job {quoted(job.name)} has {len(job.modes)} modes; allowed is 1 to {MOST_MODES}",
-                "say how it can run: technique, type, devices and seconds",
+                "give each way to run it: technique, type, devices and seconds",
             )
         for mode in job.modes:
             yield from _wrong_mode(f"job {quoted(job.name)}, {words_of(mode)}", mode)
@@ -206,10 +206,13 @@ def _goal_numbers(jobs: Sequence[PlanJob], _pools: Sequence[Pool], goal: Goal) -
         if deadline is not None and not _is_whole(deadline, 1, MOST_SECONDS):
             yield (
                 f"{what} is {shown(deadline)} s; allowed is 1 to {MOST_SECONDS}",
-                "say it in seconds from the start",
+                "give it in seconds from the start",
             )
     if goal.budget is not None and not 0 <= goal.budget < math.inf:
-        yield f"the budget is {goal.budget} dollars; allowed is 0 or more", "say what may be spent"
+        yield (
+            f"the budget is {goal.budget} dollars; allowed is 0 or more",
+            "give the most dollars that the plan may cost",
+        )
 
 
 def _room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
