@@ -31,8 +31,8 @@ class Gap:
     loss: float
     start: int
     kind: int
-    node: int  # for whole nodes: how many of them are free by then
-    first: int  # the first device, in the order in which they get free
+    node: int  # for whole nodes: 0
+    first: int  # the first device, or whole node, in the order in which they get free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
