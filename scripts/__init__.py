@@ -1,1 +1,1 @@
-"""What people run in a checkout: a launcher without suffix readies the environment, then runs its module."""
+"""Hold what people run in a checkout: a launcher without suffix prepares .venv and runs its module."""

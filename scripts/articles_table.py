@@ -1,7 +1,7 @@
-"""What a road's article trains with, beside what its recipe does by default: a table in each road's page.
+"""Compare an article's settings with the defaults of its recipe, in a table in each road's page.
 
-A row is a line of docs/lists/articles.csv. `here` names settings and facts of the recipe in braces, which are
-read from its code; `why` says why the two differ.
+A row is a line of docs/lists/articles.csv. `here` names settings and facts of the recipe in braces; their
+values come from its code. `why` says why the two differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pages() -> list[str]:
 
 
 def with_table(page: str, text: str) -> str:
-    """Return the page's text with its table as the code has it now."""
+    """Return the page's text with an up-to-date table."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     assert begin, f"{page} has no {BEGIN}"
@@ -51,7 +51,7 @@ def _line(row: Mapping[str, str]) -> str:
 
 
 def here(row: Mapping[str, str]) -> str:
-    """Return what a row's recipe does where nobody sets anything else."""
+    """Return what a row's recipe does by default."""
     return row["here"].format_map(_facts(row["recipe"]))
 
 

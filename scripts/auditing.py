@@ -1,6 +1,6 @@
-"""The command `scripts/audit`: asks the public advisories about every locked package, PyPI's and npm's.
+"""Run `scripts/audit`: look up every locked package of PyPI and npm in the public advisories.
 
-What nobody answered counts as not asked: a machine without these databases must not look like a clean one.
+A lock without an answer counts as not asked: a machine that reaches no database must not look clean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NPM_AUDIT = ["npm", "audit", "--package-lock-only", "--json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advisory:
-    """Names what is known against one version of a package in one lock."""
+    """Names one advisory against a version of a package in one lock."""
 
     lock: str
     package: str
@@ -39,14 +39,14 @@ class Advisory:
 
 
 class NoAdvice(Exception):
-    """Nobody answered about a lock, or not about all of it."""
+    """Reports that a lock got no answer, or not for all of its packages."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--osv-url", default="", help="Another OSV database for PyPI's packages, such as a mirror.")
 @click.option("--registry", default="", help="Another registry for npm's advisories.")
 def audit(*, osv_url: str, registry: str) -> None:
-    """Ask OSV and npm what is known against the packages of every lock."""
+    """Ask OSV and npm for advisories about the packages of every lock."""
     found: list[Advisory] = []
     silent = 0
     asked = hashed_locks()
@@ -70,7 +70,7 @@ def audit(*, osv_url: str, registry: str) -> None:
 
 
 def last_audit() -> str:
-    """Say when every lock was last asked about."""
+    """Return when every lock was last audited."""
     if not (ROOT / RECORD).is_file():
         return "It was not run to its end yet: where this was written, neither database was reached."
     kept = json.loads((ROOT / RECORD).read_text(encoding="utf-8"))
@@ -115,7 +115,7 @@ def _npm_advisories(packages: Mapping[str, Mapping[str, object]]) -> Iterator[Ad
         via = about["via"]
         assert isinstance(via, list)
         for known in via:
-            if isinstance(known, dict):  # a name alone is another row of these
+            if isinstance(known, dict):  # a bare name refers to another row
                 yield Advisory(
                     lock="package-lock.json",
                     package=name,
@@ -126,7 +126,7 @@ def _npm_advisories(packages: Mapping[str, Mapping[str, object]]) -> Iterator[Ad
 
 
 def _answer(*command: str) -> Mapping[str, object]:
-    """Return what a program prints as JSON: it ends with 1 where something is known, and where it fails."""
+    """Return what a program prints as JSON; its exit code is 1 both for advisories and for errors."""
     done = _run(*command)
     try:
         told = json.loads(done.stdout)

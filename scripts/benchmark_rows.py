@@ -1,4 +1,4 @@
-"""The harness of all benchmarks: what is compared takes turns, and each comparison is printed as a row."""
+"""Run and print benchmarks: the compared programs take turns, and each comparison is a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 5
-# The environment in which the libraries that we compare with use one core.
+# The environment that limits the compared libraries to one core.
 ONE_CORE = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
 
 
@@ -43,7 +43,7 @@ def compare(what: str, ours: float, other: str, theirs: float, *, goal: str) -> 
 
 
 def take_turns(*runs: Callable[[], float], turns: int = RUNS, uncounted: int = 0) -> list[list[float]]:
-    """Return the seconds that each run told, A B A B …, after turns that are not counted."""
+    """Return the seconds of each run, in turns A B A B …, without the first `uncounted` turns."""
     taken: list[list[float]] = [[] for _ in runs]
     for _ in range(uncounted + turns):
         for run, kept in zip(runs, taken, strict=True):
@@ -64,14 +64,14 @@ def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.per
 def side_by_side(
     ours: Sequence[str], other: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT
 ) -> tuple[float, ...]:
-    """Return the median CPU seconds of both, after one run of each that is not counted."""
+    """Return the median CPU seconds of both, without the first run of each."""
     whole = {**os.environ, **environment}
     runs = (partial(cpu_seconds, command, whole, folder) for command in (ours, other))
     return medians(take_turns(*runs, uncounted=1))
 
 
 def cpu_seconds(command: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT) -> float:
-    """User and system time of the command and of all that it started and waited for."""
+    """Return the user and system seconds of the command and of all processes that it waited for."""
     before = os.times()
     _run_quietly(command, environment, folder)
     after = os.times()
@@ -92,7 +92,7 @@ def wall(command: Sequence[str], environment: Mapping[str, str]) -> float:
 
 
 def _run_quietly(command: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT) -> None:
-    """Run without a pipe, on which what a command leaves running would let us wait."""
+    """Run without a pipe: processes that a command leaves running would keep it open."""
     nowhere = subprocess.DEVNULL
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=nowhere, stderr=nowhere)
 

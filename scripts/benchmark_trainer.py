@@ -1,4 +1,4 @@
-"""The Trainer of transformers in turns with ours: after each of its steps one of ours, in one process."""
+"""Run the Trainer of transformers and ours in turns: after each of its steps one of ours, in one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Turns:
     losses: list[float] = field(default_factory=list)
 
     def row(self, what: str, *, batch: int, uncounted: int, goal: str) -> Row:
-        """Compare the sums of all steps: where rows are of all lengths, a median is of some rows alone."""
+        """Compare the sums over all steps: if rows differ in length, a median would show only some rows."""
         ours, theirs = (sum(each[uncounted:]) for each in (self.ours, self.theirs))
         rows = batch * (len(self.ours) - uncounted)
         return Row(
@@ -43,7 +43,7 @@ class Turns:
 def train_in_turns(
     model: Any, items: Sequence[Item], step: Callable[[], None], collate: Any = None, **settings: Any
 ) -> Turns:
-    """Train with the Trainer's defaults but for the settings, and call `step` after each of its steps."""
+    """Train with the Trainer's defaults and these settings, and call `step` after each of its steps."""
     turns, resumed = Turns(), [0.0]
 
     class AfterEach(transformers.TrainerCallback):

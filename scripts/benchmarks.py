@@ -1,7 +1,7 @@
 """Measure whole commands side by side: run alternately, median CPU seconds, and the ratio of the medians.
 
-To add one: write a function that returns rows, here or in a module of its name, and put it into BENCHMARKS.
-Ratios travel between machines; seconds do not.
+To add one, write a function that returns rows, here or in a module of its name, and add it to BENCHMARKS.
+Ratios can be compared between machines; seconds cannot.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from scripts.benchmark_rows import (
 )
 
 ESTIMATE = ["slipway", "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1,2,4,8"]
-# Five hundred configurations: every type that can train it, at as many sizes.
+# Five hundred configurations: every type that can train it, on 1 to 21 nodes.
 SIZES = ",".join(str(nodes) for nodes in range(1, 22))
 COMPARE = ["slipway", "compare", "mrpc", "--nodes", SIZES, "--json"]
 CALLS = 200
 
 
 def yard() -> list[Row]:
-    """Wall time, as felt: the yard up, then everything deployed into it by the CDK CLI."""
+    """Measure wall time: start the yard, then deploy everything into it with the CDK CLI."""
     with tempfile.TemporaryDirectory() as home:
         environment = {**os.environ, "SLIPWAY_YARD_HOME": home}
         try:
@@ -54,7 +54,7 @@ def yard() -> list[Row]:
 
 
 def estimate() -> list[Row]:
-    """Measure what is known before paying, beside importing boto3."""
+    """Measure `slipway estimate` and `slipway compare` against importing boto3."""
     boto3 = [sys.executable, "-c", "import boto3"]
     ours, base = side_by_side(ESTIMATE, boto3, {})
     many, base_too = side_by_side(COMPARE, boto3, {})
@@ -72,14 +72,14 @@ def judged(most: float, measured: float, unit: str) -> str:
 
 
 def one_throughput() -> Row:
-    """Measure the model alone, with a calibration, beside as many copies of its layout as take as long."""
+    """Measure the model alone, with a calibration, against copying its layout."""
     from slipway.jobs.estimate import Calibration, throughput
     from slipway.jobs.estimate.evidence.tables import TABLES
 
     table = TABLES["trn1/gpt-neox-20b"]
     model, cluster, layout = table.shape, table.cluster(4), table.layout
     known = Calibration(utilisation=0.3, network_efficiency=0.3)
-    # Fifty at a time: one is shorter than a tick of the clock.
+    # Fifty at a time: a single one is shorter than a tick of the clock.
     ours = 1e6 * typical_seconds(lambda: throughput(model, cluster, layout, known), at_a_time=50)
     copy = 1e6 * typical_seconds(lambda: replace(layout, micro_batch=1), at_a_time=50)
     return Row(
@@ -112,7 +112,7 @@ def one_configuration() -> Row:
 
 
 def typical_seconds(call: Callable[[], object], at_a_time: int = 1) -> float:
-    """Return the median of many calls, timed so many at a time."""
+    """Return the median seconds of a call, timed `at_a_time` calls together."""
 
     def some() -> None:
         for _ in range(at_a_time):
@@ -122,7 +122,7 @@ def typical_seconds(call: Callable[[], object], at_a_time: int = 1) -> float:
 
 
 def part(name: str) -> Callable[[], Iterable[Row]]:
-    """Return the part that a module of its own measures, which asks for heavy packages."""
+    """Return a benchmark that is imported only when it runs, since its module imports heavy packages."""
 
     def measure() -> Iterable[Row]:
         rows: Iterable[Row] = getattr(import_module(f"scripts.benchmarks_{name}"), name)()

@@ -1,6 +1,6 @@
-"""Measure checkpoints of a 100 MB model with Adam's moments: how long training waits, and how long they take.
+"""Measure checkpoints of a 100 MB model with Adam's moments: how long training waits, and saves take.
 
-Needs the training extra: scripts/bench checkpoints. Each kind of save runs in turn, on the same folder.
+Needs the training extra: scripts/bench checkpoints. The kinds of saves take turns on the same folder.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _opened(folder: Path) -> Checkpoints:
 
 
 def _stall(folder: Path) -> Row:
-    """Save alternately in the background and while training waits; the first of each warms up."""
+    """Save in turns in the background and while training waits; the first of each is a warm-up."""
     state, snapshot = _state(), HostCopy()
     steps = count()
     with _opened(folder) as opened:
@@ -80,7 +80,7 @@ def _stall(folder: Path) -> Row:
 
 
 def _distributed_save(folder: Path) -> Row:
-    """Save in turns with torch.distributed.checkpoint, which syncs what it writes and makes no digest."""
+    """Save in turns with torch.distributed.checkpoint, which syncs its files and computes no digests."""
     state, steps = _state(), count()
 
     def save() -> None:
@@ -98,7 +98,7 @@ def _distributed_save(folder: Path) -> Row:
 
 
 def _distributed_restore(folder: Path) -> Row:
-    """Restore in turns with torch.distributed.checkpoint, which checks no byte of what it reads."""
+    """Restore in turns with torch.distributed.checkpoint, which does not check what it reads."""
     state = _state()
     library.save(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
     with _opened(folder / "ours") as opened:

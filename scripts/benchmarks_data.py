@@ -1,4 +1,4 @@
-"""Measure data preparation beside the tokenizers library, which only tokenises.
+"""Measure data preparation against the tokenizers library, which only tokenises.
 
 Needs the data extra and tokenizers: scripts/bench data. Ours is the CPU time of the whole
 process, from text to HDF5; theirs is that of encode_batch alone, held to one core. The two take turns.
@@ -28,10 +28,10 @@ from scripts.benchmark_rows import (
 )
 
 MEGABYTES = 24
-WORDS = 100_000  # as many different ones as real text of this size has: what is rare costs most
+WORDS = 100_000  # as many different words as real text of this size has: rare words cost most
 VOCABULARY_MEGABYTES = 4
 ENTRIES = 30_000
-PAIR_MEGABYTES = 192  # for two workers: long enough that their start does not count
+PAIR_MEGABYTES = 192  # for two workers: long enough that their start-up does not matter
 GOALS = {1: 10.0, 5: 6.0}
 ENCODE = """
 import sys, time
@@ -117,11 +117,11 @@ def rate_row(duplicates: int, ours: float, theirs: float) -> Row:
 
 
 def second_core(bench: Bench) -> Row:
-    """Wall time: the only measure in which a second worker can help. It wants an idle machine."""
+    """Measure wall time, the only measure that a second worker can improve; it needs an idle machine."""
     long = bench.folder / "long.txt"
     repeat(bench.text.read_bytes(), PAIR_MEGABYTES // MEGABYTES, long)
     runs = (bench.wall(long, "--workers", workers, "--shards", "16") for workers in ("1", "2"))
-    one, two = (min(kept) for kept in take_turns(*runs))  # the least disturbed
+    one, two = (min(kept) for kept in take_turns(*runs))  # the least disturbed run
     return Row(
         what="the same with two workers, 5 duplicates",
         measured=f"{PAIR_MEGABYTES / two:.1f} MB/s wall",

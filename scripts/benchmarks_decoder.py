@@ -1,10 +1,10 @@
-"""Measure a decoder's training step as a share of what this machine's own matrix products reach.
+"""Measure a decoder's training step as a share of the speed of this machine's matrix products.
 
-Both are measured in turns in one process, one thread, in processor seconds: a step's share travels between
-machines, seconds do not. So is what rotating whole heads takes beside rotating a quarter of each, alone and
-in a step. Two ranks are processes of their own: `python -m scripts.benchmarks_decoder RANK PORT` is one.
-What counts there is the processor time of the thread that computes, which neither waits nor sends: gloo has
-threads of its own. So the transport is left out, and what a layout costs beside it is in.
+Both take turns in one process with one thread, in processor seconds: a step's share can be compared between
+machines, seconds cannot. In the same way rotating whole heads is compared with rotating a quarter of each,
+alone and in a step. Two ranks are two processes: `python -m scripts.benchmarks_decoder RANK PORT` is one.
+There only the processor time of the computing thread counts, which neither waits nor sends: gloo has its own
+threads. So the transport is left out; the other costs of a layout are included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from scripts.benchmark_rows import ROOT, Row, medians, seconds_of, take_turns
 from slipway.containers.models.decoder import Decoder, DecoderShape
@@ -45,19 +45,19 @@ NEOX = DecoderShape(
     gelu="tanh",
 )
 GPTJ = replace(NEOX, family="gptj", rotary_dimensions=32, has_attention_bias=False, has_head_bias=True)
-# The heads of GPT-NeoX-20B, an eighth of them: what each tensor rank of the article holds.
+# An eighth of the heads of GPT-NeoX-20B, as many as each tensor rank of the article holds.
 HEADS = replace(NEOX, layers=2, hidden=768, heads=8, rotary_dimensions=24)
 ROWS, LENGTH, STEPS, WARM_UP_STEPS = 2, 256, 8, 2
 RATE = 1e-4
-ROTATIONS = 8  # of one measurement: one alone is too short for the clock
+ROTATIONS = 8  # per measurement: a single one is too short for the clock
 
-LAYOUTS: Mapping[str, Layout] = {  # of two ranks; another one is another entry
+LAYOUTS: Mapping[str, Layout] = {  # of two ranks; to measure another, add an entry
     "dp2": Layout(data=2),
     "fsdp2": Layout(sharded=2),
     "tp2": Layout(tensor=2),
     "pp2": Layout(pipeline=2),
 }
-MICRO_BATCHES = 2  # of a step of two ranks, of all readers
+MICRO_BATCHES = 2  # in a step of two ranks, over all readers
 LAYOUT_STEPS = 5
 
 
@@ -144,12 +144,12 @@ def _rotation(shape: DecoderShape) -> Callable[[], None]:
 
 
 def step_flops(shape: DecoderShape) -> float:
-    """Return a step's matrix products and attention's, of which a causal kernel does half."""
+    """Return the FLOPs of a step: matrix products, and attention, half of which a causal kernel skips."""
     return product_flops(shape) + 6.0 * shape.layers * shape.hidden * LENGTH * ROWS * LENGTH
 
 
 def product_flops(shape: DecoderShape) -> float:
-    """Return what the matrices compute in a step: forward, and twice as much backward."""
+    """Return the FLOPs of a step's matrix products: forward, and twice as many backward."""
     per_layer = 4 * shape.hidden**2 + 2 * shape.hidden * shape.intermediate
     weights = shape.layers * per_layer + shape.hidden * shape.vocabulary
     return 6.0 * weights * ROWS * LENGTH
@@ -158,7 +158,7 @@ def product_flops(shape: DecoderShape) -> float:
 def training_step(
     shape: DecoderShape, layout: Layout, rank: int, *, micro_batches: int
 ) -> Callable[[], None]:
-    """Return what trains one step on a rank, of so many micro-batches for its reader."""
+    """Return a function that trains one step on a rank, with this many micro-batches per reader."""
     with torch.device("meta"):
         model = Decoder(shape)
     processor = Device(
@@ -186,7 +186,7 @@ def training_step(
 
 
 def products(shape: DecoderShape) -> Callable[[], None]:
-    """Return all of a step's matrix products, of its own sizes, and nothing else."""
+    """Return a function that computes only a step's matrix products, in their real sizes."""
     tokens, hidden, wide = ROWS * LENGTH, shape.hidden, shape.intermediate
     sides = [(hidden, 3 * hidden), (hidden, hidden), (hidden, wide), (wide, hidden)] * shape.layers
     sides.append((hidden, shape.vocabulary))
@@ -206,7 +206,7 @@ def products(shape: DecoderShape) -> Callable[[], None]:
 def in_turns(
     *works: Callable[[], None], clock: Callable[[], float] = time.process_time, steps: int = STEPS
 ) -> tuple[float, ...]:
-    """Return the median processor seconds of each, one after the other in every turn."""
+    """Return the median processor seconds of each function; each runs once per turn."""
     runs = (partial(seconds_of, work, clock) for work in works)
     return medians(take_turns(*runs, turns=steps, uncounted=WARM_UP_STEPS))
 
@@ -230,7 +230,7 @@ def _two_processes() -> list[Row]:
 
 
 def _rates(layout: Layout, rank: int) -> tuple[float, float]:
-    """Return GFLOP in a rank's second of a step, and of products alone: the mean over both ranks."""
+    """Return the GFLOP/s of a step and of products alone, as the mean of both ranks."""
     step = training_step(NEOX, layout, rank, micro_batches=MICRO_BATCHES // layout.readers)
     medians = in_turns(step, products(NEOX), clock=time.thread_time, steps=LAYOUT_STEPS)
     seconds = torch.tensor(medians, dtype=torch.float64)

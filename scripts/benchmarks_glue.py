@@ -1,8 +1,8 @@
-"""Measure fine-tuning on MRPC beside the transformers Trainer's: same machine, weights, rows and settings.
+"""Measure fine-tuning on MRPC against the transformers Trainer: same machine, weights, rows and settings.
 
-Needs the training extra and transformers: scripts/bench glue. After each of the Trainer's steps one of ours,
-in one process; the ratio is of all steps' sums, since ours are of all lengths. Rows and model are made up:
-pairs as long as the real MRPC's, a BERT of 4 layers of 256 that has seen no text.
+Needs the training extra and transformers: scripts/bench glue. After each of the Trainer's steps one of ours
+runs, in one process; the ratio is of the sums over all steps, since our steps differ in length. Rows and
+model are made up: pairs as long as the real MRPC's, and an untrained BERT of 4 layers of 256.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _side_by_side(what: str, pad: Callable[[Examples, int], dict[str, torch.Tens
         ours = _ours(Path(folder))
         model = transformers.AutoModelForSequenceClassification.from_pretrained(ours.directory)
         examples = ours.data.train
-        turns = train_in_turns(  # with what run_glue.py of the article gives it; all else is its defaults
+        turns = train_in_turns(  # with the settings of the article's run_glue.py, else its defaults
             model,
             [pad(examples, row) for row in range(len(examples))],
             ours.take_turn,
@@ -172,7 +172,7 @@ def _padded(examples: Examples, row: int, length: int = 0) -> dict[str, torch.Te
 
 
 def _collate(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """To the longest of the batch, as DataCollatorWithPadding; rows that were padded stay as they are."""
+    """Pad to the longest row of the batch, as DataCollatorWithPadding does; padded rows stay as they are."""
     longest = max(len(row["input_ids"]) for row in rows)
     columns = {
         name: torch.stack([torch.nn.functional.pad(row[name], (0, longest - len(row[name]))) for row in rows])
@@ -183,7 +183,7 @@ def _collate(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
 
 
 def _silent(line: str) -> None:
-    """A benchmark has its own words."""
+    """Print nothing: a benchmark prints only its rows."""
 
 
 PADDINGS: Mapping[str, Callable[[Examples, int], dict[str, torch.Tensor]]] = {

@@ -1,8 +1,8 @@
-"""Measure the tuning of a GPT-J beside the transformers Trainer's: same machine, weights, rows and settings.
+"""Measure the tuning of a GPT-J against the transformers Trainer: same machine, weights, rows and settings.
 
-Needs the training extra and transformers: scripts/bench gptj. After each of the Trainer's steps one of ours,
-in one process; both train on the same rows in the same order, so their losses are told beside each other.
-Rows are of SST-2's mean length and spread, made up; a GPT-J of 4 layers of 256 that has seen no text.
+Needs the training extra and transformers: scripts/bench gptj. After each of the Trainer's steps one of ours
+runs, in one process. Both train on the same rows in the same order, so their losses can be compared. Rows and
+model are made up: rows of SST-2's mean length and spread, and an untrained GPT-J of 4 layers of 256.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ SHAPE = DecoderShape(
     has_head_bias=True,
 )
 BATCH, STEPS, WARM_UP_STEPS, RATE = 32, 12, 2, 1e-4
-LENGTH = 64  # what rows are cut to, and padded to where a Trainer pads to one length
-# Tokens of SST-2's sentences with their label: few in the mean, since many rows are phrases.
+LENGTH = 64  # rows are cut to this length; a Trainer with one fixed length pads to it
+# Tokens of SST-2's sentences with their labels: few on average, since many rows are phrases.
 MEAN_TOKENS, SPREAD_TOKENS, LEAST_TOKENS = 16, 10, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Padding:
-    """Say what the Trainer is given, and what we promise beside it."""
+    """Hold how the Trainer's rows are padded, and our goal against it."""
 
     what: str
     loss_on: str
-    pads_to: int  # 0: to the longest of its batch
+    pads_to: int  # 0: to the longest row of the batch
     goal: str
 
 
@@ -100,7 +100,7 @@ def _rows(padding: Padding) -> TokenRows:
 
 
 def _write(folder: Path) -> Path:
-    """Write the weights that both begin with, as transformers loads them."""
+    """Write the initial weights of both, as transformers loads them."""
     named = dict(build_decoder(SHAPE, seed=1).named_parameters())
     plan = ModelPlan(shape=SHAPE, sizes={name: tuple(tensor.shape) for name, tensor in named.items()})
     return write_model(
@@ -109,7 +109,7 @@ def _write(folder: Path) -> Path:
 
 
 class _Ours:
-    """Our engine on packed rows, with the recipe's own batches."""
+    """Trains with our engine on packed rows, with the recipe's own batches."""
 
     def __init__(self, rows: TokenRows) -> None:
         config = decode({"global_batch": str(BATCH), "micro_batch": str(BATCH), "precision": "fp32"})
@@ -124,7 +124,7 @@ class _Ours:
             seed=config.seed,
             device=device,
         )
-        clipped = replace(config, clip_norm=1.0, weight_decay=0.0)  # as the Trainer clips
+        clipped = replace(config, clip_norm=1.0, weight_decay=0.0)  # the Trainer's values
         model = build_decoder(SHAPE, seed=1)
         self._engine = build_engine(parts_alone(device, clipped, plan, model, CausalTask()))
         self.rows = rows
@@ -137,7 +137,7 @@ class _Ours:
 
 
 def _train_theirs(model: Any, ours: _Ours, padding: Padding) -> Turns:
-    """Train with the Trainer's defaults, but for the rate and the order of rows, which are ours."""
+    """Train with the Trainer's defaults, except that the rate and the order of rows are ours."""
     return train_in_turns(
         model,
         list(_items(ours)),

@@ -1,7 +1,7 @@
-"""Measure steps on this machine's GPU: model FLOPs a second as a share of the data sheet's (MFU), and memory.
+"""Measure steps on this machine's GPU: model FLOP/s as a share of the data sheet's (MFU), and memory.
 
-Needs torch alone: scripts/bench gpu. Wall time, since the GPU works while the host waits; each row is the
-median of some steps, after some that compile and warm up.
+Needs only torch: scripts/bench gpu. It measures wall time, since the GPU works while the host waits; each row
+is the median of some steps, after steps that compile and warm up.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
 MASKED_SHARE, SHORT_SHARE = 0.15, 0.1
 STEPS, WARM_UP_STEPS = 6, 3
 RATE = 1e-4
-# A step of the article's 16 × 24 rows, in fewer and larger micro-batches.
+# The article's step of 16 × 24 rows, in fewer and larger micro-batches.
 BERT_BATCHES = tuple(
     BatchPlan(micro_batch=384 // count, accumulation_steps=count, readers=1) for count in (24, 6, 2, 1)
 )
-# GPT-J-6B's width with fewer layers, so that one GPU holds the optimizer's numbers, too.
+# GPT-J-6B's width with fewer layers, so that one GPU also holds the optimizer's state.
 DECODERS: Mapping[str, DecoderShape] = {
     name: DecoderShape(
         family=name,
@@ -108,7 +108,7 @@ def _decoder(device: Device, name: str) -> Row:
 def parts_alone(
     device: Device, config: TrainingConfig, plan: BatchPlan, model: nn.Module, task: Task
 ) -> EngineParts:
-    """Return what an engine of one rank is made of."""
+    """Return the parts of an engine on one rank."""
     return EngineParts(
         config=config,
         task=task,
@@ -122,7 +122,7 @@ def parts_alone(
 
 
 def _timed(parts: EngineParts, inputs: Inputs) -> tuple[float, str]:
-    """Return the median seconds of a step, and the most memory that was held."""
+    """Return the median seconds of a step, and the peak memory."""
     torch.cuda.reset_peak_memory_stats()
     engine, count = build_engine(parts), parts.plan.accumulation_steps
     batch = [MicroBatch(inputs=inputs, seed=1, weight=1 / count)] * count
@@ -145,7 +145,7 @@ def _share(device: Device, flops: float) -> str:
 
 @contextmanager
 def _one_rank() -> Iterator[None]:
-    """Have a process group of this process alone, as the engine of decoders has in bf16."""
+    """Hold a process group of only this process, which the engine of decoders needs in bf16."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
     distributed.init_process_group("nccl", rank=0, world_size=1)
     try:
@@ -155,7 +155,7 @@ def _one_rank() -> Iterator[None]:
 
 
 def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:
-    """Make rows as prepared data has them: a tenth is short, 15 % of each is masked."""
+    """Make rows like those of prepared data: a tenth are short, and 15 % of each is masked."""
     generator = torch.Generator().manual_seed(seed)
     words = torch.randint(1000, vocabulary, (batch, ROW_TOKENS), generator=generator)
     used = torch.full((batch,), ROW_TOKENS)

@@ -1,7 +1,7 @@
-"""Measure plans: the gap that is proven after a minute on two cores, beside plans that need no search.
+"""Measure plans: the proven gap after a minute on two cores, against plans that need no search.
 
-Instances are made up out of seeds (scripts/plan_instances.py), so that others can be asked for: the kind, the
-jobs, the nodes and the seed of each row below.
+Problems are generated from seeds by scripts/plan_instances.py, which makes others, too. Each row below gives
+the kind, the jobs and the nodes of a problem.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from slipway.jobs.plan.search.model import Goal, Mode, Objective, Plan, PlanJob,
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 SECONDS = 60.0
-CLOSE_ENOUGH = 0.001  # search on as long as the time lasts
-# Kind, jobs, nodes, and the gap in percent that we want.
+CLOSE_ENOUGH = 0.001  # small enough that the search uses all of its time
+# Kind, jobs, nodes, and the goal for the gap in percent.
 MAKESPANS: tuple[tuple[str, int, int, float], ...] = (
     ("mix", 12, 1, 1.5),
     ("cut", 12, 1, 1.5),
@@ -40,7 +40,7 @@ MAKESPANS: tuple[tuple[str, int, int, float], ...] = (
     ("gangs", 100, 16, 3.0),
     ("gangs", 1000, 128, 5.0),
 )
-DEADLINES: Mapping[float, float] = {1.05: 5.0, 1.25: 2.0, 2.0: 2.0}  # in the shortest plan: percent
+DEADLINES: Mapping[float, float] = {1.05: 5.0, 1.25: 2.0, 2.0: 2.0}  # × the best makespan: goal in %
 ERROR, SWITCH_SECONDS, RUNS = 0.2, 300, 5
 
 

@@ -1,7 +1,7 @@
-"""Measure synthesis beside an app that writes the same resources and knows no more of them.
+"""Measure synthesis against an app that only copies the same resources.
 
 Ours reads declarations, checks them and composes; the bare app reads our finished templates and hands each
-resource to the CDK as it stands there. Neither validates: what validation costs, a row of its own says.
+resource to the CDK unchanged. Neither validates: a separate row shows the cost of validation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scripts.benchmark_rows import ROOT, Row, compare, side_by_side
 
-# In words of its own, for a script of ours imports no CDK: it gets the folder of the templates.
+# A separate program, since our scripts do not import the CDK; its argument is the folder of the templates.
 BARE_APP = """
 import json, pathlib, sys
 from aws_cdk import App, CfnResource, Stack
@@ -27,7 +27,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.template.json")):
         CfnResource(stack, name, type=resource["Type"], properties=resource.get("Properties"))
 app.synth()
 """
-# As the two cdk.json have it.
+# The commands of the two cdk.json.
 OURS = [sys.executable, "-m", "slipway.infra"]
 OF_A_PROJECT = [sys.executable, "-P", "-m", "slipway.infra"]
 GOAL = "ratio under 2.5"
@@ -57,7 +57,7 @@ def beside_bare_resources(what: str, ours: Sequence[str], project: Path) -> Row:
 
 
 def with_validation(what: str, ours: Sequence[str], project: Path) -> Row:
-    """Say what `cdk synth` and `cdk deploy` wait for: cdk-nag's rules and the CDK's own."""
+    """Measure synthesis with validation, as `cdk deploy` runs it: cdk-nag's rules and the CDK's own."""
     with tempfile.TemporaryDirectory() as folder:
         validated = ["env", "--unset=CDK_VALIDATION", *ours]
         seconds, without = side_by_side(validated, ours, as_the_cdk(project, folder), project)
@@ -65,7 +65,7 @@ def with_validation(what: str, ours: Sequence[str], project: Path) -> Row:
 
 
 def as_the_cdk(project: Path, folder: str) -> Mapping[str, str]:
-    """Return what the CDK's command line tells an app, with validation off."""
+    """Return the environment that the CDK's command line gives an app, with validation off."""
     context = json.loads((project / "cdk.json").read_text(encoding="utf-8"))["context"]
     return {"CDK_VALIDATION": "false", "CDK_OUTDIR": folder, "CDK_CONTEXT_JSON": json.dumps(context)}
 

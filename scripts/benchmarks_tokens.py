@@ -1,7 +1,7 @@
-"""Measure the tokenisation for decoders beside what the two libraries take for the encoding alone.
+"""Measure the tokenisation for decoders against two libraries that only encode.
 
 Needs the extra training: scripts/bench tokens. Ours is the CPU time of the whole process, from JSON lines to
-.bin and .idx. LIBRARY asks gigatoken what Megatron-LM's preprocess_data_fast.py asks, and writes the ids,
+.bin and .idx. LIBRARY calls gigatoken as Megatron-LM's preprocess_data_fast.py does, and writes the ids,
 without that script's imports of torch and transformers. All take turns on one core.
 """
 
@@ -34,7 +34,7 @@ LONG_MEGABYTES = 480
 WORDS = 100_000
 LEARNED_DOCUMENTS = 4000
 ENTRIES = 50_257
-LIBRARIES = {  # in the order of their turns: what is asked of the ratio
+LIBRARIES = {  # in the order of their turns, with the goal of each ratio
     "gigatoken's encode_files, a process": "ratio at least 1",
     "gigatoken's calls alone": "",
     "tokenizers' call alone": "ratio at least 5",
@@ -52,7 +52,7 @@ lines = islice(open(sys.argv[1]), int(sys.argv[4]))
 tokenizer.train_from_iterator((json.loads(line)["text"] for line in lines), trainer)
 tokenizer.save(sys.argv[2])
 """
-# How long the call alone takes, without imports and reading.
+# Measure only the call, without imports and reading.
 GIGATOKEN = """
 import json, sys, time
 from gigatoken import Tokenizer
@@ -149,7 +149,7 @@ def beside_libraries(bench: TokenBench) -> list[Row]:
 
 
 def long_text(bench: TokenBench) -> Row:
-    """Measure the rate and the memory where a process is started once for much text."""
+    """Measure the rate and the peak memory of one process for a large text."""
     text = Path(bench.path("text.jsonl")).read_bytes()
     repeat(text, LONG_MEGABYTES // MEGABYTES, Path(bench.path("long.jsonl")))
     seconds, megabytes = cpu_and_memory(bench.prepare("long.jsonl", "parts=1"), bench.environment)

@@ -1,4 +1,4 @@
-"""Measure a training step beside the transformers Trainer's: same machine, model, weights, rows and losses.
+"""Measure a training step against the transformers Trainer's: same machine, model, weights, rows and losses.
 
 Needs the training extra and transformers: scripts/bench training. Our step runs after each of
 the Trainer's, in one process; the ratio is of the medians.
@@ -29,8 +29,8 @@ from slipway.containers.training.task import MicroBatch
 BATCHES = (8, 32)
 STEPS, WARM_UP_STEPS = 10, 2
 RATE, DECAY, CLIP = 1e-4, 0.01, 1.0
-MOST_APART = 1e-4  # of losses near 10, after ten steps of each its own rounding
-# Without dropout, whose random stream is each one's own: the losses can then be compared.
+MOST_APART = 1e-4  # the most that losses near 10 may differ after ten steps, by rounding
+# Without dropout, since the random streams differ: so the losses can be compared.
 SHAPE = replace(bert(4, 256, 4), dropout=0.0, attention_dropout=0.0)
 
 
@@ -40,7 +40,7 @@ def training() -> list[Row]:
 
 
 def side_by_side(batch: int) -> Row:
-    """Both in fp32 on the processor, one thread."""
+    """Compare both in fp32 on the processor, with one thread."""
     config = _config(micro_batch=batch, accumulation_steps=1, size="tiny", precision="fp32", device="cpu")
     batches = [draw_rows(batch, SHAPE.vocabulary, number) for number in range(STEPS + WARM_UP_STEPS)]
     torch.manual_seed(1)

@@ -1,6 +1,6 @@
 """Write jobs/words/catalogue/every_type.csv: facts from moto's snapshot of EC2, prices from Karpenter's list.
 
-A further column is one line of `described` and one of every_type.COLUMNS.
+To add a column, add a line to `_row` and one to every_type.COLUMNS.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ EVERY_TYPE = Path(__file__).resolve().parent.parent / "jobs" / "words" / "catalo
 _PRICES = "pkg/providers/pricing/zz_generated.pricing_aws.go"
 _PAGE = "website/content/en/preview/reference/instance-types.md"
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
-_DEVICES_BY_KARPENTER = "g4ad"  # what moto's snapshot lacks; its page names GPUs, not their cores
-# AWS's answer leaves its accelerators out; aws.amazon.com/ec2/instance-types/trn2 has them.
+_DEVICES_BY_KARPENTER = "g4ad"  # not in moto's snapshot; Karpenter's page names its GPUs, not their cores
+# AWS's answer lacks its accelerators; they are from aws.amazon.com/ec2/instance-types/trn2.
 _UNSAID = {"trn2u.48xlarge": ("Trainium2", "16")}
-# What DescribeInstanceTypes calls accelerators. A new group of devices is one line.
+# The groups of accelerators in DescribeInstanceTypes, one a line.
 _GROUPS = (
     ("GpuInfo", "Gpus"),
     ("NeuronInfo", "NeuronDevices"),
@@ -114,7 +114,7 @@ def _baseline_gbps(network: Mapping[str, Any]) -> str:
 
 
 def _device(kind: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what AWS calls the type's devices and how many there are; a part of one where it is shared."""
+    """Return AWS's name of the type's devices, and their number: a fraction if a device is shared."""
     found = devices_of(kind)
     if not found:
         return _UNSAID.get(kind["InstanceType"], ("", ""))
@@ -123,7 +123,7 @@ def _device(kind: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _paged(page: str) -> dict[str, dict[str, str]]:
-    """Return rows of the types that only Karpenter's page describes."""
+    """Return a row for each type that only Karpenter's page describes."""
     found = {}
     for part in page.split("\n### `")[1:]:
         name = part.partition("`")[0]
@@ -170,7 +170,7 @@ def _git(repository: Path, *words: str) -> str:
 
 
 def devices_of(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the accelerators of a type; AWS names those of inf1 and inf2 in two groups, once too often."""
+    """Return the accelerators of a type, each once: AWS lists those of inf1 and inf2 in two groups."""
     for info, devices in _GROUPS:
         if found := kind.get(info, {}).get(devices, []):
             return list(found)
@@ -178,7 +178,7 @@ def devices_of(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def network_gbps(kind: Mapping[str, Any]) -> float | None:
-    """Read the peak from AWS's words: those of cards add up to more where each can carry it all (g6e)."""
+    """Read the peak from AWS's text: the cards' peaks may add up to more, as each can carry it all (g6e)."""
     spoken = re.fullmatch(
         r"(?:(\d+)x )?(?:Up to )?([\d.]+) Gigabit", kind["NetworkInfo"]["NetworkPerformance"]
     )

@@ -1,7 +1,7 @@
-"""What the tests of faults measured: read from pytest's JUnit files, kept in docs/lists/faults-measured.csv.
+"""Read what the tests of faults measured from pytest's JUnit files, for docs/lists/faults-measured.csv.
 
-A test tells by the fixture `fault` (tests/conftest.py) when its fault strikes, is seen and is over. Another
-column is one field of Measured. Kept are the tests that docs/lists/faults.csv names.
+A test reports with the fixture `fault` (tests/conftest.py) when its fault strikes, is seen and is over. To
+add a column, add a field to Measured. Only tests that docs/lists/faults.csv names are kept.
 `python -m scripts.fault_results FILE.xml…` merges; scripts/test --all calls it at its end.
 """
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "docs" / "lists"
 MEASURED = LISTS / "faults-measured.csv"
 PASSED = "passed"
-# Where a test's yard stands for a platform; a test that runs on several says so itself.
+# The platform that a test's yard imitates; a test that runs on several names them itself.
 _PLATFORMS: Mapping[str, str] = {
     "tests/yard/services/batch/": "AWS Batch",
     "tests/jobs/platforms/batch/": "AWS Batch",
@@ -36,7 +36,7 @@ _PLATFORMS: Mapping[str, str] = {
     "tests/end_to_end/test_mpi_jobs.py": "MPI",
     "tests/yard/services/sagemaker/": "SageMaker",
 }
-_ANY = "any"  # the container's own work, the same on all platforms
+_ANY = "any"  # the container's work, which is the same on all platforms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +44,18 @@ class Measured:
     """Hold what one test of a fault showed when it last ran."""
 
     test: str
-    of: str  # the text of the test that ran, so that another one's result is not shown
+    of: str  # digest of the test that ran: a result is shown only while the test reads the same
     outcome: str
     platform: str
     seconds: str  # of the whole test
-    detected: str  # seconds from the fault to its detection; "" where the test does not tell
+    detected: str  # seconds from the fault to its detection; "" if the test does not report it
     recovered: str
     on: str
-    note: str = ""  # what the test itself says it measured
+    note: str = ""  # what the test reports besides
 
 
 def read_list(name: str) -> list[dict[str, str]]:
-    """Return the rows of a list of docs/lists; of one that nobody has written yet, none."""
+    """Return the rows of a list of docs/lists; none if it does not exist yet."""
     path = LISTS / name
     if not path.is_file():
         return []
@@ -64,12 +64,12 @@ def read_list(name: str) -> list[dict[str, str]]:
 
 
 def holders(row: Mapping[str, str]) -> list[str]:
-    """Return the tests that hold a row, none where it says that nothing does."""
+    """Return the tests that hold a row; none if it says that nothing does."""
     return [] if row["held_by"].startswith("nothing: ") else row["held_by"].split("; ")
 
 
 def fresh() -> dict[str, Measured]:
-    """Return what was measured by tests that still read as they did then."""
+    """Return the results of tests that have not changed since they were measured."""
     found = [Measured(**row) for row in read_list(MEASURED.name)]
     return {one.test: one for one in found if one.of == digest_of(one.test)}
 
@@ -92,14 +92,14 @@ def _functions(path: str) -> tuple[str, Mapping[str, ast.FunctionDef]]:
 
 
 def read_results(paths: Iterable[Path], tests: set[str], on: str) -> Iterator[Measured]:
-    """Yield what these tests showed; one with parameters counts as its worst and slowest."""
+    """Yield the results of these tests; of a test with parameters, its worst and slowest."""
     cases: dict[str, dict[str, ElementTree.Element]] = {}
     for path in paths:
         for case in ElementTree.parse(path).iter("testcase"):  # noqa: S314  # pytest wrote it a moment ago
             name = case.get("name", "")
             test = f"{case.get('classname', '').replace('.', '/')}.py::{name.partition('[')[0]}"
             if test in tests and case.find("skipped") is None:
-                cases.setdefault(test, {})[name] = case  # of one that ran again, the last counts
+                cases.setdefault(test, {})[name] = case  # of a test that ran again, the last run counts
     for test, named in cases.items():
         found = list(named.values())
         is_bad = any(case.find(word) is not None for case in found for word in ("failure", "error"))
@@ -135,7 +135,7 @@ def _longest(told: Iterable[str]) -> str:
 
 
 def merge(paths: Iterable[Path]) -> int:
-    """Write what pytest's files say over what was known of the same tests; return how many they tell of."""
+    """Replace the kept results of the tests in pytest's files; return the number of these tests."""
     tests = {test for row in read_list("faults.csv") for test in holders(row)}
     known = {row["test"]: Measured(**row) for row in read_list(MEASURED.name) if row["test"] in tests}
     told = {one.test: one for one in read_results(paths, tests, datetime.now(UTC).date().isoformat())}

@@ -1,4 +1,4 @@
-"""The page of faults: what holds each row, what its tests measured, and what they miss when it is gone."""
+"""Write the page of faults: what each row's tests measured, and the protection without which they fail."""
 
 from __future__ import annotations
 

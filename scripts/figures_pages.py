@@ -1,4 +1,4 @@
-"""The pages of published figures: those of the recipes that follow an article, and of how far off we are."""
+"""Write the pages of published figures: the error of the estimate, and the recipes that follow an article."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload
 from slipway.jobs.words.catalogue.instances import instance_type
 
-# How far off the estimate is, counted again from every published row.
+# The error of the estimate, computed again from every published row.
 
 
 def estimate_page() -> str:
@@ -87,9 +87,9 @@ def _tables(found: Sequence[Trial]) -> Iterator[tuple[object, ...]]:
         yield where[0].replace(":", "/", 1), *where[1:], len(errors), near, *shares
 
 
-# The recipes that follow an article: how each trains, and the article's figures beside ours.
+# The recipes that follow an article: how each trains, and the article's figures next to ours.
 _NEOX_TABLES = ("trn1/pythia-6.9b", "trn1/gpt-neox-20b")
-# Settings of the 6B model that the page gives the time of.
+# Settings of the 6B model whose time the page shows.
 _GPTJ_TIMED: tuple[Mapping[str, str], ...] = (
     {"tensor": "8", "micro_batch": "64"},
     {"tensor": "1", "sharded": "8", "micro_batch": "8"},

@@ -1,6 +1,6 @@
-"""Prints the size of the house: lines and files of each room, and the tests. `python -m scripts.house`.
+"""Print the size of the house: lines and files of each room, and the tests. `python -m scripts.house`.
 
-A file of one or two lines is an empty package. To count another room: a row of GOALS, with its most lines.
+A file of one or two lines is an empty package. To count another room, add a row with its goal to GOALS.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from slipway.jobs.output import Column, print_table
 
 ROOT = Path(__file__).resolve().parent.parent
-# The lines that each room aims at; a room without a goal is counted all the same.
+# The goal for the lines of each room; a room without a goal is counted, too.
 GOALS: Mapping[str, int | None] = {
     "jobs": 37_000,
     "yard": 38_500,
@@ -35,7 +35,7 @@ _COLUMNS = [
 
 
 def sizes(rooms: Sequence[str]) -> list[int]:
-    """Return the lines of each Python file of the rooms in order, without those of a line or two."""
+    """Return the lines of each Python file of the rooms, sorted, without files of one or two lines."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--", *rooms], cwd=ROOT, capture_output=True, text=True, check=True
     )

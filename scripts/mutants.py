@@ -1,9 +1,9 @@
-"""Take one protection away and see the test of its fault fail: `python -m scripts.mutants [F15 …]`.
+"""Remove one protection and see the test of its fault fail: `python -m scripts.mutants [F15 …]`.
 
-A row of docs/lists/protections.csv names the protection of a fault: a text that stands once in a file, what
-stands there without it, and the test that then fails. With the protection the test has to pass first; then
-the file is changed for as long as the test runs, so nothing else should run in this checkout meanwhile. What
-came of it is kept in docs/lists/protections-tried.csv.
+A row of docs/lists/protections.csv names the protection of a fault: a text that occurs once in a file, its
+replacement, and the test that then fails. First the test must pass with the protection. Then the file is
+changed while the test runs, so nothing else should run in this checkout meanwhile. The results are kept in
+docs/lists/protections-tried.csv.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from scripts.fault_results import ROOT, digest_of, merge, read_list, write_list
 
 PROTECTIONS, TRIED = "protections.csv", "protections-tried.csv"
 RED = "red"
-_SECONDS = 240  # a test that waits for ever without its protection is red, too
+_SECONDS = 240  # a test that never ends without its protection counts as red, too
 _MOST_CHARACTERS = 160
 _FAILURE = re.compile(r"^E +(\S.*)$", re.MULTILINE)
-_PATH = re.compile(rf"{re.escape(tempfile.gettempdir())}/\S*/")  # of one run alone
-_FAILED = 1  # of pytest's exit codes
+_PATH = re.compile(rf"{re.escape(tempfile.gettempdir())}/\S*/")  # a temporary path, which differs in each run
+_FAILED = 1  # pytest's exit code for failed tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """Name what keeps a fault from doing harm."""
+    """Hold one row: what keeps a fault from doing harm, and its test."""
 
     id: str
     test: str
@@ -58,7 +58,7 @@ class Tried:
 
     id: str
     of: str
-    outcome: str  # RED, or what went otherwise
+    outcome: str  # RED, or why the test did not fail as expected
     says: str
     on: str
 
@@ -68,7 +68,7 @@ def protections() -> list[Protection]:
 
 
 def seen_red() -> dict[str, Protection]:
-    """Return the protection of each fault without which its test failed, as both read today."""
+    """Return the protections whose test failed without them, if neither has changed since."""
     tried = {row["id"]: row for row in read_list(TRIED)}
     return {
         one.id: one
@@ -95,7 +95,7 @@ def attempt(one: Protection, folder: Path) -> Tried:
 
 @contextmanager
 def _changed(one: Protection) -> Iterator[None]:
-    """Take the protection out of its file for a while."""
+    """Remove the protection from its file inside the context."""
     file = ROOT / one.file
     text = file.read_text("utf-8")
     try:
@@ -112,7 +112,7 @@ def _judged(ran: subprocess.CompletedProcess[str] | None) -> str:
 
 
 def _run(one: Protection, *options: str) -> subprocess.CompletedProcess[str] | None:
-    """Run the test; None says that it did not end."""
+    """Run the test; return None if it did not end in time."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, one.test]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
@@ -162,7 +162,7 @@ def _chosen(numbers: tuple[str, ...], *, again: bool) -> Iterator[Protection]:
 @click.argument("numbers", nargs=-1)
 @click.option("--again", is_flag=True, help="Try also those that were seen red.")
 def command(numbers: tuple[str, ...], again: bool) -> None:
-    """Take away the protections of these faults, or of all that were not seen red, one at a time."""
+    """Remove the protections of these faults, or of all that were not seen red, one at a time."""
     ends_well = True
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         for one in _chosen(numbers, again=again):

@@ -1,7 +1,7 @@
-"""Runs a notebook's cells of code in one process, and writes what they print and return beside them.
+"""Run a notebook's code cells in one process, and write what they print and return below them.
 
-`python -m scripts.notebook NOTEBOOK [OUTPUT]`. Jupyter would do so with a kernel in another process and
-packages that nothing else here needs; the cells of docs/examples are plain Python, and have no magic.
+`python -m scripts.notebook NOTEBOOK [OUTPUT]`. Jupyter would need a kernel in another process and packages
+that nothing else here needs; the cells of docs/examples are plain Python without magic commands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(cells: Sequence[Cell]) -> None:
-    """Run the cells of code in their order, each with the names of those before it."""
+    """Run the code cells in order, in one namespace."""
     names: dict[str, object] = {"__name__": "__main__"}
     code = (cell for cell in cells if cell["cell_type"] == "code")
     for count, cell in enumerate(code, start=1):

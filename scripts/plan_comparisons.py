@@ -1,4 +1,4 @@
-"""Plans that ours are compared with: whole nodes, as people take them, and marginal gain, as Optimus does."""
+"""Make plans to compare ours with: whole nodes, as people plan, and marginal gain, as in Optimus."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slipway.jobs.plan.search.options import Option, PlanProblem
 
 
 def whole_node(problem: PlanProblem) -> list[Slot]:
-    """Give each job in turn the largest part of one node that it can use, where it ends first."""
+    """Give each job in turn the largest part of a node that it can use, on the node where it ends first."""
     only = replace(problem, options=tuple(_widest(options) for options in problem.options))
     return first_ending(only, range(len(problem.jobs)))
 
 
 def marginal_gain(problem: PlanProblem) -> list[Slot]:
-    """Start small, give free devices to whom they save most time, and place the longest jobs first."""
+    """Start small, give free devices to the jobs that gain most time, and place the longest jobs first."""
     taken = [min(options, key=lambda option: (option.devices, option.seconds)) for options in problem.options]
     free = [pool.devices for pool in problem.pools]
     for option in taken:
@@ -28,7 +28,7 @@ def marginal_gain(problem: PlanProblem) -> list[Slot]:
     while heap:
         promised, job = heapq.heappop(heap)
         gain, option = _best_step(taken[job], problem.options[job], free[taken[job].pool])
-        if gain > 0 and -gain > promised:  # since it was promised, others have taken devices
+        if gain > 0 and -gain > promised:  # since then other jobs have taken devices
             heapq.heappush(heap, (-gain, job))
         elif gain > 0:
             free[option.pool] -= option.devices - taken[job].devices
@@ -39,7 +39,7 @@ def marginal_gain(problem: PlanProblem) -> list[Slot]:
 
 
 def _widest(options: Sequence[Option]) -> tuple[Option, ...]:
-    """Choose of each pool the option of most devices within a node, or else the smallest gang."""
+    """Return each pool's option with the most devices within a node, else with the fewest devices."""
     pools = {option.pool for option in options}
     return tuple(
         min(
@@ -51,7 +51,7 @@ def _widest(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def _best_step(at: Option, options: Sequence[Option], free: int) -> tuple[float, Option]:
-    """Find the larger option in the same pool that saves most seconds for each device more."""
+    """Return the larger option in the same pool that saves most seconds per additional device."""
     steps = [
         ((at.seconds - option.seconds) / (option.devices - at.devices), -option.devices, option)
         for option in options

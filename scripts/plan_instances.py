@@ -1,7 +1,8 @@
-"""Make up jobs and pools to plan, out of a seed: python -m scripts.plan_instances KIND JOBS NODES [SEED].
+"""Generate jobs and pools to plan from a seed: python -m scripts.plan_instances KIND JOBS NODES [SEED].
 
-Kinds: mix, as Saturn's jobs are; cut, whose best makespan is known; pools, of three unlike types; gangs, of
-which some may take whole nodes. Writes the JSON that `slipway plan make` reads. A new kind is a row of KINDS.
+Kinds: mix, jobs like Saturn's; cut, whose best makespan is known; pools, of three different types; gangs,
+with jobs that may take several nodes. It writes the JSON that `slipway plan make` reads. To add a kind, add a
+row to KINDS.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TypedDict
 
 DEVICES = 8  # of a node
 KNOWN_OPTIMUM = 100_000
-SHORTEST = 2_000  # seconds of a piece that is cut
+SHORTEST = 2_000  # seconds of the shortest piece of `cut`
 GANG_SHARE = 0.4
 GANG_NODES = (2, 4)
 
@@ -50,7 +51,7 @@ class Instance(_Instance, total=False):
     known_optimum: int
 
 
-# Hours on one device at least and at most, and for each technique the devices from which on it runs and how
+# The least and most hours on one device, and for each technique the fewest devices on which it runs and how
 # much slower a device is with it.
 FAMILIES: Mapping[str, tuple[tuple[float, float], tuple[tuple[str, int, float], ...]]] = {
     "gpt2": ((2, 15), (("ddp", 1, 1.0),)),
@@ -82,14 +83,14 @@ def _mixed_jobs(dice: random.Random, jobs: int) -> Iterator[JobData]:
 def _mode(
     dice: random.Random, type_: str, work: float, techniques: tuple[tuple[str, int, float], ...], devices: int
 ) -> ModeData:
-    """Take the quickest technique that runs on so many devices; each further device is used a little less."""
+    """Return the quickest technique on this many devices; each further device is used a little less."""
     technique, _, slower = min((each for each in techniques if each[1] <= devices), key=lambda each: each[2])
     seconds = work * slower * (1 + 0.08 * math.log2(devices)) * dice.uniform(0.96, 1.04) / devices
     return {"technique": technique, "type": type_, "devices": devices, "seconds": round(seconds)}
 
 
 def _cut(dice: random.Random, jobs: int, nodes: int) -> Instance:
-    """Cut each node's devices and time into as many pieces as there are jobs: together they fill it."""
+    """Cut each node's devices and time into pieces, one per job, which together fill it."""
     pieces = [(-DEVICES * KNOWN_OPTIMUM, node, DEVICES, KNOWN_OPTIMUM) for node in range(nodes)]
     whole: list[tuple[int, int]] = []
     count = nodes
@@ -123,7 +124,7 @@ def _halves(dice: random.Random, devices: int, seconds: int) -> list[tuple[int, 
 
 
 def _other(dice: random.Random, devices: int, seconds: int, count: int) -> ModeData:
-    """Return the piece itself, or a mode on more or fewer devices that takes more of them together."""
+    """Return the piece itself, or a mode on more or fewer devices that takes more device-seconds."""
     slower = 1.0 if count == devices else dice.uniform(1.02, 1.5)
     technique = "ddp" if count == 1 else "fsdp"
     took = math.ceil(seconds * devices / count * slower)
@@ -131,7 +132,7 @@ def _other(dice: random.Random, devices: int, seconds: int, count: int) -> ModeD
 
 
 def _pools(dice: random.Random, jobs: int, nodes: int) -> Instance:
-    """Split the nodes 1 : 2 : 4 over three types, each slower than the one before, but not for all alike."""
+    """Split the nodes 1:2:4 over three types, each slower than the last by a factor that varies by job."""
     pools = [
         _pool(type_, max(1, nodes * share // 7), price)
         for (type_, price, _), share in zip(UNLIKE_POOLS, (1, 2, 4), strict=True)

@@ -1,6 +1,6 @@
-"""Run a plan whose estimates are wrong, in simulated time: as it was planned, and planned again on events.
+"""Simulate a plan whose estimates are wrong: as it was planned, and with replanning on events.
 
-An event is the end of a job, or the moment when a job has run a tenth of its time and its estimate turns out
+An event is the end of a job, or the moment when a job has run a tenth of its time and its estimate is found
 to be off by more than a tenth.
 """
 
@@ -14,18 +14,18 @@ from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Assignment, Mode, Plan
 from slipway.jobs.plan.search.replan import Situation, Solve, Standing, replan
 
-NOTICED_SHARE = 0.1  # of a job's time, after which its speed is known
+NOTICED_SHARE = 0.1  # share of a job's time after which its speed is known
 NOTICED_ERROR = 0.1
 
 
 def true_factors(plan: Plan, sigma: float, seed: int) -> Mapping[str, float]:
-    """Return by how much each job takes longer than estimated."""
+    """Return the real time of each job over its estimate."""
     dice = random.Random(seed)  # noqa: S311 - no secret
     return {job.name: dice.lognormvariate(0.0, sigma) for job in plan.jobs}
 
 
 def fixed_makespan(plan: Plan, factors: Mapping[str, float]) -> float:
-    """Start each job on its planned devices as soon as those planned before it have left them."""
+    """Return the makespan if each job starts on its planned devices once the jobs before it have ended."""
     free: dict[tuple[int, int, int], float] = {}
     for each in sorted(plan.assignments, key=lambda each: each.start):
         devices = [(each.pool, share.node, device) for share in each.placement for device in share.devices]
@@ -40,9 +40,9 @@ class _Run:
 
     assignment: Assignment
     began: float
-    left: float  # of the job, when it began
-    lost: float  # seconds of the switch, before it goes on
-    seconds: float  # of the whole job here, in truth
+    left: float  # share of the job at the start of this stretch
+    lost: float  # seconds of the switch, before the job goes on
+    seconds: float  # real seconds of the whole job here
 
     @property
     def end(self) -> float:
@@ -79,7 +79,7 @@ class ReplannedRun:
         return self.now
 
     def _wait_for_event(self) -> None:
-        """Let time pass to the next end, or to the next estimate that turns out wrong."""
+        """Advance time to the next end of a job, or the next estimate that is found wrong."""
         ends = [(run.end, name, True) for name, run in self._runs.items()]
         noticed = [
             (run.began + run.lost + NOTICED_SHARE * run.seconds, name, False)
@@ -119,7 +119,7 @@ class ReplannedRun:
         )
 
     def _ratios(self, name: str) -> dict[str, float]:
-        """Return what was noticed of a job: it holds on every type."""
+        """Return a job's known real time over its estimate, the same for every type."""
         ratio = self._known.get(name, 1.0)
         return {pool.type: ratio for pool in self.plan.pools} if abs(ratio - 1) > NOTICED_ERROR else {}
 

@@ -1,4 +1,4 @@
-"""Compare the instance catalogue with DescribeInstanceTypes. A new fact to compare is one line of FACTS."""
+"""Compare the instance catalogue with DescribeInstanceTypes. To compare another fact, add a line to FACTS."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ COLUMNS = (
 
 
 class CannotCompare(SlipwayError):
-    """Neither the same nor different: as diff(1) has it, 2 is trouble."""
+    """Reports that the comparison failed, with exit code 2, as diff(1) does."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One fact of one type."""
+    """Holds one fact of one type on which the catalogue and AWS differ."""
 
     name: str
     fact: str  # a column of instances.csv
@@ -50,11 +50,11 @@ class Answer:
     """Hold what AWS said in one region."""
 
     region: str
-    described: Mapping[str, Mapping[str, Any]]  # by the name of the type
+    described: Mapping[str, Mapping[str, Any]]  # by name of the type
     offered: frozenset[str]
 
 
-# A column of instances.csv, what the catalogue says, what AWS says. None: AWS does not say.
+# A column of instances.csv, its value in the catalogue, and AWS's value (None: AWS does not give it).
 FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[str, Any]], object]]] = {
     "vcpus": (lambda ours: ours.vcpus, lambda aws: aws["VCpuInfo"]["DefaultVCpus"]),
     "cores": (lambda ours: ours.cores, lambda aws: aws["VCpuInfo"].get("DefaultCores")),
@@ -124,7 +124,7 @@ def ask_region(region: str, names: Sequence[str]) -> Answer:
     client = reader("ec2", region)
     these = [
         {"Name": "instance-type", "Values": list(names)}
-    ]  # a filter passes over a name that AWS does not know
+    ]  # a filter ignores names that AWS does not know
     described = ask_all(client, "DescribeInstanceTypes", "InstanceTypes", Filters=these)
     offered = ask_all(
         client, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", LocationType="region", Filters=these
@@ -144,7 +144,7 @@ def differences(types: Iterable[InstanceType], answers: Sequence[Answer]) -> lis
 
 
 def amended(catalogue: str, found: Iterable[Difference], today: str) -> str:
-    """The catalogue's text with what AWS says, and where that came from."""
+    """Return the catalogue's text with AWS's values, and their source."""
     reader = csv.DictReader(io.StringIO(catalogue))
     rows = {row["name"]: row for row in reader}
     for difference in found:
@@ -187,7 +187,7 @@ def _missing(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:
 
 
 def _region_difference(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:
-    if not ours.regions:  # unknown; what few regions say must not pass for all of them
+    if not ours.regions:  # unknown; the answers of a few regions must not count as all of them
         return []
     asked = {answer.region for answer in answers}
     offered = {answer.region for answer in answers if ours.name in answer.offered}

@@ -1,7 +1,7 @@
-"""Prints the test files of a room: its folder's, and those that import anything of it, at any distance.
+"""Print the test files of a room: those of its folder, and those that import it, directly or not.
 
-`python -m scripts.room_tests jobs/plan/search`. What reaches a room without an import, as a command line does
-in a process of its own, is not found: scripts/test without arguments is what a change must pass.
+`python -m scripts.room_tests jobs/plan/search`. It cannot find tests that reach a room without an import,
+such as by a command line in another process: a change must pass scripts/test without arguments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
 
 def files_of(name: str) -> list[str]:
-    """Return the test files of a room, sorted; none where there is no such room."""
+    """Return the test files of a room, sorted; none if there is no such room."""
     room = Path(name.rstrip("/"))
     if not name.startswith(STOREYS) or not (ROOT / room).exists():
         return []
@@ -48,7 +48,7 @@ def _importing(room: Path) -> Iterable[str]:
     if room.parts[0] not in ("slipway", "scripts"):
         module = f"slipway.{module}"
     if module not in graph.modules:
-        return ()  # a folder of shell or of data
+        return ()  # a folder of shell scripts or data
     found = graph.find_downstream_modules(module, as_package=True)
     paths = (Path(*importer.split(".")).with_suffix(".py") for importer in found)
     return (str(path) for path in paths if path.parts[0] == "tests" and path.name.startswith("test_"))

@@ -1,8 +1,8 @@
-"""Saturn's formulation, written anew and given to a free solver: one binary for each choice and each order.
+"""Solve Saturn's formulation with a free solver: a binary variable for each choice and each order.
 
-A job chooses a mode, and which devices it takes; for each two jobs on a device a binary says which one is
-first, with the sum of all times as the big constant. The published one takes 1e10, with which free solvers
-find nothing or plans in which jobs overlap.
+A job chooses a mode and its devices; for each two jobs on a device a binary variable says which one is first,
+with the sum of all times as the big-M constant. The published formulation takes 1e10, with which free solvers
+find nothing, or plans in which jobs overlap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Terms = Sequence[tuple[int, float]]
 
 
 def saturn_makespan(problem: PlanProblem, seconds: float) -> float | None:
-    """Return the makespan of the best plan that HiGHS finds in so many seconds, if it finds one."""
+    """Return the makespan of the best plan that HiGHS finds in this many seconds, or None."""
     (pool,) = problem.pools
     assert pool.nodes == 1, "one node, as in the comparison"
     program = _Program(float(sum(max(option.seconds for option in each) for each in problem.options)))
@@ -29,13 +29,13 @@ def saturn_makespan(problem: PlanProblem, seconds: float) -> float | None:
 
 
 class _Program:
-    """A mixed program whose first column is the makespan."""
+    """A mixed-integer program whose first column is the makespan."""
 
     def __init__(self, horizon: float) -> None:
         self.horizon = horizon
         self._solver = highspy.Highs()  # type: ignore[no-untyped-call] # its class has no annotations
         self._solver.setOptionValue("output_flag", False)
-        self._solver.setOptionValue("threads", 1)  # of a process, once any program of it has one
+        self._solver.setOptionValue("threads", 1)  # HiGHS needs the same number in all programs of a process
         self._columns = 0
         self.makespan = self.column(horizon, cost=1.0)
 

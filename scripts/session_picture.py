@@ -1,4 +1,4 @@
-"""Draw README's session as a terminal shows it, from what a real run printed: scripts/record_session.
+"""Draw README's session like a terminal, from the output of a real run by scripts/record_session.
 
 To show another part of the session, change LEFT_OUT; tests/test_session_picture.py compares with README.
 """
@@ -20,7 +20,7 @@ END = "slipway cluster destroy"
 COLUMNS = 106
 ROW, LETTER, MARGIN, BAR = 19, 8, 18, 34  # pixels: a row, a letter of 13 pixels, the margin, the window's bar
 PROMPT = "$ "
-# The first that is found in a line says how it looks.
+# The first pattern that matches a line decides its look.
 LOOKS = (
     ("bad", re.compile(r"error:|^killed")),
     ("good", re.compile(r"^✅|: succeeded$|resuming from")),
@@ -42,12 +42,12 @@ STYLE = """
 
 
 def is_shown(command: str) -> bool:
-    """Say whether the picture has this command of the session."""
+    """Return True if the picture shows this command of the session."""
     return not command.startswith((*LEFT_OUT, END))
 
 
 def session_picture(session: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """Return the picture of commands, each with the lines of what it printed that are shown."""
+    """Return the picture of commands, each with the shown lines of its output."""
     rows = [row for command, lines in session for row in _rows(command, lines)]
     width, height = 2 * MARGIN + COLUMNS * LETTER, BAR + 2 * MARGIN + len(rows) * ROW
     texts = [_text(row, BAR + MARGIN + place * ROW + 13) for place, row in enumerate(rows)]
@@ -62,7 +62,7 @@ def session_picture(session: Iterable[tuple[str, Sequence[str]]]) -> str:
 
 
 def pictured(picture: str) -> list[str]:
-    """Return the lines of a picture, each whole again where it was wrapped."""
+    """Return the lines of a picture, with wrapped lines joined again."""
     lines: list[str] = []
     for row in _ROW.finditer(picture):
         words = _unescaped(_TAG.sub("", row["words"]))

@@ -6,7 +6,7 @@ compare, sft, release, site), `machine`: the Debian packages of what the yard ru
 Chromium, in which tests look at pages. `--missing PACKAGE …` prints those that are not installed.
 """
 
-# Old spellings on purpose: an old Python must get as far as saying that it is too old.
+# Old syntax on purpose: an old Python must get as far as the message that it is too old.
 import hashlib
 import os
 import shutil
@@ -38,8 +38,8 @@ GROUPS = {
     "release": "what lists and audits the packages that a release stands on, and lints its workflow",
 }
 MACHINE, BROWSER = "machine", "browser"
-# What the yard and its tests run for real: Debian's package, and a program that tells that it is there.
-# A test that misses one is skipped and says so; the demo leaves out the chapters that need one.
+# What the yard and its tests run for real: a Debian package, and a program that shows that it is installed.
+# A test without its program is skipped and says so; the demo leaves out chapters without theirs.
 DEBIAN = {
     "buildah": "buildah",  # container images
     "cloud-init": "cloud-init",  # the first boot of hosts
@@ -59,15 +59,15 @@ DEBIAN = {
     "slurmdbd": "slurmdbd",  # its accounts
     "systemd-container": "systemd-nspawn",  # hosts that boot systemd
 }
-# What tests look at pages with; nobody else needs its 110 MB.
+# Tests look at pages with it; nothing else needs its 110 MB.
 CHROMIUM = {"chromium": "chromium"}
 # cloud-init(1): with this file it does nothing when the machine starts.
 CLOUD_INIT_DISABLED = Path("/etc/cloud/cloud-init.disabled")
-SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # of programs; an ordinary user's PATH lacks them
+SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # folders of programs that an ordinary user's PATH lacks
 
 
 class CannotSetUp(Exception):
-    """One line that says what is missing and how to get it."""
+    """Reports in one line what is missing and how to get it."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ def install_venv_module() -> None:
 
 
 def install_debian_packages(packages: Iterable[str], reason: str) -> None:
-    """Nothing else needs them: where they cannot be installed, the rest of the set-up goes on."""
+    """Install packages, or say how: nothing else needs them, so a failure does not stop the set-up."""
     missing = missing_packages(packages)
     if not missing:
         return
@@ -133,7 +133,7 @@ def install_debian_packages(packages: Iterable[str], reason: str) -> None:
         say(f"{without(missing)} To install them: sudo apt-get install {' '.join(missing)}")
         return
     say(f"installing {', '.join(missing)}: {reason}")
-    if "cloud-init" in missing:  # for the yard's hosts: it does not set up this machine when it next starts
+    if "cloud-init" in missing:  # for the yard's hosts: it must not set up this machine when it next boots
         CLOUD_INIT_DISABLED.parent.mkdir(exist_ok=True)
         CLOUD_INIT_DISABLED.touch()
     try:
@@ -141,7 +141,7 @@ def install_debian_packages(packages: Iterable[str], reason: str) -> None:
         run(
             ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
             "apt-get install failed",
-            more={"DEBIAN_FRONTEND": "noninteractive", "SYSTEMD_OFFLINE": "1"},  # nothing is started, no sshd
+            more={"DEBIAN_FRONTEND": "noninteractive", "SYSTEMD_OFFLINE": "1"},  # start no services
         )
     except CannotSetUp as problem:
         say(f"{problem}. {without(missing)}")
@@ -169,7 +169,7 @@ def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
         command: List[Union[str, Path]] = [PYTHON, "-m", "pip", "install", "--quiet"]
         command += ["--disable-pip-version-check"]
     else:
-        # A lock names all that its packages need, but torch: that is there already, and has no hash.
+        # A lock names all that its packages need except torch, which is installed already and has no hash.
         # Compiled now: without bytecode `import aws_cdk.aws_ec2` parses 8 MB of Python at every start.
         command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
         command += ["--python", PYTHON]
@@ -178,7 +178,7 @@ def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
 
 
 def install_torch() -> None:
-    """Before what depends on it: an installer left to choose takes a build with gigabytes of CUDA."""
+    """Install torch before what depends on it: else the installer takes a build with gigabytes of CUDA."""
     probe = f"import torch; assert torch.__version__.split('+')[0] == '{TORCH.split('==')[1]}'"
     if runs([PYTHON, "-c", probe]):
         return
@@ -190,7 +190,7 @@ def install_torch() -> None:
 
 
 def install_slipway() -> None:
-    """Editable, so that the command and the CDK app run from this checkout."""
+    """Install Slipway as editable, so that the command and the CDK app run from this checkout."""
     project = ROOT / "pyproject.toml"
     if is_done("slipway", project) and (VENV / "bin" / "slipway").exists():
         return
@@ -216,7 +216,7 @@ def install_cdk() -> None:
 
 
 def ensure_node() -> None:
-    """Node from the machine where it is new enough and has npm, else from a Python wheel inside .venv."""
+    """Use the machine's Node if it is new enough and has npm, else install a Python wheel into .venv."""
     if (VENV / "bin" / "npm").exists() or (shutil.which("npm") and major_of_node() >= OLDEST_NODE):
         return
     found = (
@@ -236,7 +236,7 @@ def major_of_node() -> int:
 
 
 def write_cdk_command(cli: Path) -> None:
-    """`cdk` in an activated .venv is the pinned one, and finds this environment's python and node."""
+    """Write `cdk` into .venv: it runs the pinned version, and finds this environment's python and node."""
     command = VENV / "bin" / "cdk"
     text = f'#!/bin/sh\nPATH="{VENV / "bin"}:$PATH" exec node "{cli}" "$@"\n'
     if command.exists() and command.read_text() == text:

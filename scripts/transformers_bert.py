@@ -1,4 +1,4 @@
-"""Our BERT and its rows in the words of transformers: what benchmarks and tests compare with."""
+"""Convert our BERT and its rows to those of transformers, for benchmarks and tests that compare them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TOGETHER = ("query", "key", "value")
 
 
 def build_reference(ours: BertForPreTraining) -> Any:
-    """With the same weights, tied as ours are."""
+    """Return a BERT of transformers with the same weights, tied as ours are."""
     import transformers
 
     shape = ours.shape
@@ -70,9 +70,9 @@ def reference_weights(ours: BertForPreTraining) -> Iterator[tuple[str, Tensor]]:
 
 
 def reference_rows(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """One label per token, as transformers takes them: NO_LABEL but where a word is masked."""
+    """Return one label per token, as transformers takes them: NO_LABEL unless the token is masked."""
     labels = torch.full(rows["words"].shape, NO_LABEL, dtype=torch.int64)
-    # Places that hold nothing point at the first token, which is never masked.
+    # Empty places point at the first token, which is never masked.
     positions, masked = rows["positions"].long(), rows["labels"].long()
     labels.scatter_(1, positions, torch.where(masked > 0, masked, NO_LABEL))
     return {

@@ -1,6 +1,6 @@
-"""The pages that say how far to trust what: gates, layouts, versions, and the yard.
+"""Write the pages about how far to trust Slipway: gates, layouts, supported versions, and the yard.
 
-Each is read from what checks it, so that a page says no more than was seen.
+Each page is generated from what checks it, so that it says no more than was seen.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from slipway.yard.services import fidelity, pretending
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Gates: what cdk-nag's packs find in each stack that we ship, and why we accept it.
+# Gates: the findings of cdk-nag's packs in each of our stacks, and why we accept them.
 _PACKS = {"AwsSolutions": "AwsSolutions", **{kind: kind for kind in packs.WILDCARDS}, **packs.PACKS}
 
 
 def gates_page() -> str:
-    """Return the page; it takes a synthesis."""
+    """Return the page of gates; this runs a synthesis."""
     counts = packs.count_findings(load({}), load_machine_images())
     stacks = sorted({stack for stack, _ in counts})
     total = ["all", *(sum(counts[stack, pack] for stack in stacks) for pack in _PACKS)]
@@ -52,10 +52,10 @@ def _reason(accepted: Accepted) -> tuple[str, str, str]:
     return accepted.rule, f"`{accepted.path}`".replace("|", "\\|"), accepted.reason
 
 
-# Layouts: on which PyTorch each recipe trains in each of them, from what tests have seen of it.
+# Layouts: on which PyTorch each recipe trains in each layout, from the results of tests.
 MEASURED = ROOT / "docs" / "lists" / "layouts.csv"
 RIGHT = "as one rank"
-# Why a release that an image holds is not proved, as it was seen there.
+# Why the release of PyTorch in an image is not proved, as seen there.
 _REASONS: Mapping[str, str] = {
     "2.4.0": "it has no `fully_shard`, which the engine is made of",
     "2.9.0": "gloo aborts in every pipeline, and shards of uneven rows are not all trained, without a word",
@@ -100,9 +100,9 @@ def images_by_torch() -> dict[str, list[str]]:
 
 # Support: what Slipway runs on, from locks, pyproject.toml and set-up.
 SYSTEMS = ("amazon-linux", "debian", "ubuntu")
-# What ranks train with goes before what the host has.
+# The versions for ranks come before those of the host.
 PYTHONS, TORCHES = ("training-python", "python"), ("training-pytorch", "pytorch")
-# Who uses each lock: the road, and where its nodes run it.
+# The road that uses each lock, and where its nodes run it.
 USERS = {
     "pytorch": "GPUs and processors on AWS Batch and Slurm: AWS's container",
     "gpu": "the recipe `sft` on GPUs: a container",
@@ -132,7 +132,7 @@ def support_page() -> str:
 
 
 def _tools(on_python: Sequence[Pinned]) -> Iterator[tuple[str, ...]]:
-    """Yield what a machine needs that deploys and submits, and with what all tests run."""
+    """Yield what a machine needs to deploy and submit, and the versions with which all tests run."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     cdk = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["devDependencies"]["aws-cdk"]
@@ -164,7 +164,7 @@ def _first(pinned: Sequence[Pinned], names: Sequence[str]) -> str:
     return f"{one.component} {one.version}" if names is SYSTEMS else one.version
 
 
-# The yard: what stands behind each type of resource and each call.
+# The yard: how each type of resource and each call is imitated.
 
 
 def fidelity_page() -> str:

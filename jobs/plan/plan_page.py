@@ -1,4 +1,4 @@
-"""The page of a plan: its drawing, what ran of it where that is known, and a table that says the same."""
+"""Build the page of a plan: its drawing, the jobs that ran, if any are known, and a table of both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.jobs.words.text import printable
 
 
 def plan_page(plan: Plan, actual: Sequence[Assignment] = ()) -> Page:
-    """Build the page; `actual` says where and when jobs ran, each with its real seconds."""
+    """Build the page; `actual` are the jobs that ran, with the real places and times."""
     names = {job.name for job in plan.jobs}
     ran = [each for each in actual if each.job in names]
     sections = [_drawn("The plan", plan, plan.assignments, 0)]
@@ -82,25 +82,25 @@ def _notes(plan: Plan) -> list[str]:
     return [f"{bound_words(plan).capitalize()}.", "Times count from the start of the plan.", *stopped]
 
 
-# A plan as a drawing: time from left to right, nodes and their devices from top to bottom, a colour a job. It
-# is SVG without script: a browser shows a bar's title where the mouse rests. Above MOST_DEVICE_ROWS devices,
-# a pool has a row a node, in which bars keep their devices' height.
+# Draw a plan: time from left to right, nodes and their devices from top to bottom, one colour per job. The
+# SVG has no script: a browser shows a bar's title under the mouse. A pool of more than MOST_DEVICE_ROWS
+# devices has one row per node, in which bars keep the height of their devices.
 MOST_DEVICE_ROWS = 128
-# A drawing is there twice, for wide pages and for phones, which show one: pixels of labels, and of the time.
+# A page has each drawing twice, for wide screens and for phones, and shows one: widths of labels and of time.
 SCREENS = (("wide", 150, 1000), ("phone", 52, 290))
-RIGHT = 20  # pixels that are left free
-TICK = 100  # pixels between two times, at the least
-DEVICE_HEIGHTS = {32: 16, MOST_DEVICE_ROWS: 8}  # pixels of a row, by the devices of a pool
+RIGHT = 20  # free pixels at the right edge
+TICK = 100  # least pixels between two times
+DEVICE_HEIGHTS = {32: 16, MOST_DEVICE_ROWS: 8}  # pixels of a row, by the most devices of a pool
 NODE_HEIGHT = 12
 HEAD, GAP = 34, 30  # pixels above the first pool, and between pools
-_GOLDEN = 137.508  # degrees: neighbours in the list of jobs are far apart on the wheel
-_LETTER = 6.2  # pixels of a letter of a bar's label
+_GOLDEN = 137.508  # degrees: neighbours in the list of jobs get very different colours
+_LETTER = 6.2  # width of a letter of a bar's label, in pixels
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """Says where a time stands in the drawing for a kind of screen."""
+    """Maps a time to its place in the drawing for one kind of screen."""
 
     name: str
     left: int
@@ -113,7 +113,7 @@ class TimeAxis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolBand:
-    """Says where a pool stands in the drawing, and how high its devices are."""
+    """Holds a pool's place in the drawing, and the height of its devices."""
 
     pool: Pool
     top: float
@@ -129,7 +129,7 @@ class PoolBand:
 
 
 def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, number: str, axis: TimeAxis) -> str:
-    """Draw where and when jobs run: those of the plan, or those that ran."""
+    """Draw where and when jobs run, by the plan or in fact."""
     lanes = list(_lanes(plan.pools))
     height = lanes[-1].bottom + GAP
     width = axis.left + axis.width + RIGHT
@@ -210,7 +210,7 @@ def _bar(plan: Plan, each: Assignment, lane: PoolBand, axis: TimeAxis, hue: floa
 
 
 def bar_words(plan: Plan, each: Assignment) -> str:
-    """Say of one bar what the mouse shows."""
+    """Return the text that the mouse shows over a bar."""
     pool = plan.pools[each.pool]
     return (
         f"{each.job}: {each.mode.technique} on {each.mode.devices} × {each.mode.type}, node "
@@ -220,7 +220,7 @@ def bar_words(plan: Plan, each: Assignment) -> str:
 
 
 def _boxes(each: Assignment, lane: PoolBand) -> Iterator[tuple[float, float]]:
-    """Yield top and height of each run of neighbouring devices; whole nodes beside each other are one."""
+    """Yield top and height of each run of neighbouring devices; adjacent whole nodes are one run."""
     per_node = lane.pool.devices_per_node
     numbers = sorted(share.node * per_node + device for share in each.placement for device in share.devices)
     first = last = numbers[0]

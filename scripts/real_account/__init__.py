@@ -1,1 +1,1 @@
-"""The hour on a real account, behind scripts/acceptance: claims, what is made for them, and its end."""
+"""Try claims on a real account, for scripts/acceptance: deploy what they need, try them, and remove all."""

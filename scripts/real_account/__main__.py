@@ -1,4 +1,4 @@
-"""The command `scripts/acceptance`: says its price, asks, tries the claims, and takes everything away."""
+"""Run `scripts/acceptance`: show the price, ask, try the claims, and remove everything again."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def main(**asked: Unpack[Asked]) -> None:
 
 
 def _run(account: Account, journal: Journal, chosen: Sequence[Claim], report: Path) -> int:
-    """Try, and then take away under all circumstances; a second signal does not stop that."""
+    """Try the claims, then remove everything in any case; a second signal does not stop that."""
     owners = {BY_NAME[claim.stage].owner for claim in chosen if claim.stage}
     was_interrupted = False
     try:
@@ -121,7 +121,7 @@ def _run(account: Account, journal: Journal, chosen: Sequence[Claim], report: Pa
     refuted = [name for name, each in journal.proofs.items() if each.outcome is ClaimOutcome.REFUTED]
     say(f"refuted: {', '.join(refuted) or 'none'}; the report is {report}")
     if not left and not was_interrupted:
-        journal.path.replace(journal.path.with_suffix(".done"))  # the next run begins anew
+        journal.path.replace(journal.path.with_suffix(".done"))  # the next run starts from the beginning
     return _INTERRUPTED if was_interrupted else int(bool(left or refuted))
 
 
@@ -149,7 +149,7 @@ def _number(region: str) -> str:
 
 
 def chosen_claims(names: str | None, *, has_controller_price: bool) -> list[Claim]:
-    """Return the claims that were named; else all, those of Slurm only where its price was told."""
+    """Return the named claims, else all; those of Slurm only if its controller's price was given."""
     if names is None:
         return [claim for claim in CLAIMS if has_controller_price or not _needs_controller(claim)]
     wanted = [name.strip() for name in names.split(",")]
@@ -163,7 +163,7 @@ def _needs_controller(claim: Claim) -> bool:
 
 
 def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
-    """Show what is made and what it costs at most, and go on only with the account's number."""
+    """Show what is made and what it costs at most; go on only if the account's number is confirmed."""
     lines = _priced(account, chosen, asked)
     most, limit_usd = total(lines), asked["limit_usd"]
     say(f"at most {most:.2f} USD, builds and requests excepted; the limit is {limit_usd:.2f} USD")

@@ -1,4 +1,4 @@
-"""The account in which claims are tried: commands and requests, kept as evidence, until the time is over."""
+"""Run commands and requests in the account, keep them as evidence, and stop when the time is over."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _POLL_SECONDS_ON_AWS = 15.0
 
 
 class CommandFailed(Exception):
-    """A command ended with another code than 0."""
+    """Reports a command whose exit code was not the expected one."""
 
 
 class TimeIsOver(Exception):
-    """The hours that were paid for are over."""
+    """Reports that the agreed hours are over."""
 
 
 class Interrupted(BaseException):
-    """Somebody asked the run to end: Ctrl-C, or SIGTERM."""
+    """Reports that somebody asked the run to end, by Ctrl-C or SIGTERM."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Account:
         return is_in_yard()
 
     def run(self, *command: str, fails: bool = False, folder: Path = ROOT) -> str:
-        """Run a command to its end; its output, and its failure unless `fails` expects one."""
+        """Run a command and return its output; raise if it fails, or if `fails` is set and it succeeds."""
         self.refuse_overtime()
         done = run_logged(command, self.log, self.region, self.ends_at, folder)
         code = done.returncode
@@ -114,7 +114,7 @@ class Account:
 def run_logged(
     command: tuple[str, ...], log: Path, region: str, ends_at: float, folder: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
-    """Run in a session of its own, so that Ctrl-C reaches only us, and end it with us or with the time."""
+    """Run in its own session, so that Ctrl-C reaches only us; end it with us or when time is over."""
     environment = {**os.environ, "AWS_REGION": region, "AWS_DEFAULT_REGION": region, "NO_COLOR": "1"}
     process = subprocess.Popen(
         command,

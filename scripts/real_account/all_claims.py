@@ -1,4 +1,4 @@
-"""Every claim, in the order in which it is tried, and the report of what was confirmed or refuted."""
+"""List every claim in the order of trials, and write the report of what was confirmed or refuted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scripts.real_account.account import Account, now
 from scripts.real_account.claims import Claim, Proof, bake, deployed, preflight
 from scripts.real_account.clusters import BATCH, CPU, GPU, MPI, MPI_DL1, SAGEMAKER, SLURM, SmallCluster
 
-# The claim that is tried last, after everything was taken away: around.py proves it.
+# The last claim, tried after everything was removed: around.py proves it.
 NOTHING_LEFT = "nothing-left"
-_MOST_EVIDENCE = 12  # requests of a claim, the last ones
+_MOST_EVIDENCE = 12  # of each claim the last requests
 
 
 def _of(prove: Callable[[Account, SmallCluster], Proof], cluster: SmallCluster) -> Callable[[Account], Proof]:
@@ -130,7 +130,7 @@ NAMES = (*(claim.name for claim in CLAIMS), NOTHING_LEFT)
 def write_report(
     path: Path, proofs: Mapping[str, Proof], *, region: str, is_yard: bool, secrets: Sequence[str]
 ) -> None:
-    """Write the report; `secrets` (account number, address) are blotted out, for it is to be published."""
+    """Write the report; `secrets` (account number, address) are blotted out, since the report is public."""
     text = "\n".join(_lines(proofs, region, is_yard=is_yard)) + "\n"
     for secret in filter(None, secrets):
         text = text.replace(secret, "…")

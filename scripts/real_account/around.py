@@ -1,4 +1,4 @@
-"""Looks at what stood in the account before a run, takes away what the run made, and looks again."""
+"""Look at what was in the account before a run, remove what the run made, and check that it is gone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ATTEMPTS = 3
 
 
 def look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> None:
-    """Refuse where clusters of these names stand that no run of ours began, and note what is there."""
+    """Refuse if clusters of these names exist that no run of ours began; note what is there."""
     if journal.begun:
         say(f"an earlier run left {', '.join(journal.begun)}: this one goes on from there")
         return
@@ -57,7 +57,7 @@ def look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> 
 
 
 def _refuse_small_quota(account: Account, chosen: Sequence[Claim]) -> None:
-    """A fresh account has five vCPUs, and a bake alone takes 64."""
+    """Refuse a quota that is too small: a new account has five vCPUs, and a bake alone takes 64."""
     for sort, needed in _vcpus({claim.stage for claim in chosen if claim.stage}).items():
         quota = ask_quota(sort, account.region, "on-demand")
         if quota is not None and not isinstance(quota, Unanswered) and quota.vcpus < needed:
@@ -74,7 +74,7 @@ def _refuse_quota(account: Account, quota: Quota, needed: int) -> NoReturn:
 
 
 def _vcpus(stages: set[str]) -> dict[str, int]:
-    """Count for each quota, by a type of it. Bakes are over before nodes start; all clusters' run at once."""
+    """Count the vCPUs of each quota, by one of its types; bakes end before nodes start, nodes run at once."""
     clusters = [BY_NAME[name].cluster for name in stages if not BY_NAME[name].is_bakery]
     own = {cluster.instance_type for cluster in clusters if cluster is not SAGEMAKER}
     needed = {name: NODES * instance_type(name).vcpus for name in own}
@@ -86,8 +86,8 @@ def _vcpus(stages: set[str]) -> dict[str, int]:
 
 
 def take_away(account: Account, journal: Journal, say: Callable[[str], None]) -> list[str]:
-    """Destroy every stage that was begun, the last first; what could not go is returned, in words."""
-    account.ends_at = float("inf")  # what was made is taken away, however late it is
+    """Destroy every stage that was begun, the last one first; return what could not be removed, in words."""
+    account.ends_at = float("inf")  # what was made is removed, however late it is
     left: list[str] = []
     for _ in range(_ATTEMPTS):
         left = [
@@ -99,7 +99,7 @@ def take_away(account: Account, journal: Journal, say: Callable[[str], None]) ->
 
 
 def nothing_left(account: Account, owners: set[str], kept: set[str]) -> Proof:
-    """No stack, no machine and no leftover of ours exists."""
+    """Prove that no stack, no machine and no leftover of ours exists."""
     stacks = [
         name for name in existing_stacks(account) if name not in kept and _is_ours(name, account.region)
     ]
@@ -110,7 +110,7 @@ def nothing_left(account: Account, owners: set[str], kept: set[str]) -> Proof:
 
 
 def _end(account: Account, journal: Journal, name: str, say: Callable[[str], None]) -> list[str]:
-    """Take one stage away; it stays in the journal until all of it is gone."""
+    """Remove one stage; it stays in the journal until all of it is gone."""
     stage, kept = BY_NAME[name], set(journal.kept)
     say(f"taking away {name}")
     try:
@@ -130,7 +130,7 @@ def _end(account: Account, journal: Journal, name: str, say: Callable[[str], Non
 
 
 def _empty(account: Account, cluster: SmallCluster, kept: set[str]) -> None:
-    """Empty its buckets, also of a cluster that was never whole: S3 deletes no bucket that holds anything."""
+    """Empty the cluster's buckets, even if it was never complete: S3 deletes only empty buckets."""
     try:
         account.run("slipway", "cluster", "empty", cluster.name, "--yes", folder=cluster.folder)
     except CommandFailed:
@@ -155,7 +155,7 @@ def _terminate(account: Account, cluster: SmallCluster) -> None:
 
 
 def _own_stacks(account: Account, stage: Stage, kept: set[str]) -> tuple[str, ...]:
-    """Name those that exist and are ours; a bakery's network stays while another bakery stands in it."""
+    """Return the stacks that exist and are ours; a bakery's network stays while another bakery uses it."""
     existing = existing_stacks(account)
     own = [name for name in stage.stacks(account.region) if name in existing and name not in kept]
     if stage.is_bakery:
@@ -170,7 +170,7 @@ def _own_stacks(account: Account, stage: Stage, kept: set[str]) -> tuple[str, ..
 
 
 def own_leftovers(region: str, owners: set[str], kept: set[str]) -> list[Leftover]:
-    """Find what this run left; what was there before it is somebody's data."""
+    """Return what this run left; what was there before is somebody's data."""
     found = find_leftovers(region).leftovers
     return [each for each in found if each.owner in owners and each.id not in kept]
 

@@ -1,6 +1,6 @@
-"""What is claimed of AWS and what came of it, and the claims of every cluster.
+"""Define claims about AWS and their proofs, and the claims that all clusters share.
 
-A new claim is a function here or in a module of its cluster, and a row of all_claims.py.
+To add a claim, write a function here or in a module of its cluster, and a row of all_claims.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ClaimOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Says what was seen."""
+    """Holds the outcome of a claim, and what was seen."""
 
     outcome: ClaimOutcome
     seen: str
@@ -33,12 +33,12 @@ class Proof:
 class Claim:
     name: str
     promise: str
-    stage: str  # what must stand, of STAGES
+    stage: str  # the stage of STAGES that must be deployed
     prove: Callable[[Account], Proof]
 
 
 def judged(holds: bool, seen: str) -> Proof:
-    """Confirm or refute; the account adds its evidence."""
+    """Return a proof that confirms or refutes; the account adds its evidence."""
     return Proof(outcome=ClaimOutcome.CONFIRMED if holds else ClaimOutcome.REFUTED, seen=seen)
 
 
@@ -50,7 +50,7 @@ def not_tried(why: str) -> Proof:
 
 
 def preflight(account: Account) -> Proof:
-    """Every question of preflight gets an answer: a silence is a missing permission or a wrong call."""
+    """Prove that AWS answers all questions of preflight: silence is a missing permission or a wrong call."""
     silent: list[str] = []
     unknown_to_yard: list[str] = []
     for cluster in CLUSTERS:
@@ -64,7 +64,7 @@ def preflight(account: Account) -> Proof:
 
 
 def _preflight(account: Account, cluster: SmallCluster) -> list[dict[str, str]]:
-    """Its exit code is 1 where a check failed, which before a bake is no news."""
+    """Return preflight's rows; exit code 1 is allowed, since before a bake some checks fail."""
     command = ("slipway", "preflight", cluster.name, *cluster.overrides(account.email), "--json")
     try:
         text = account.run(*command, folder=cluster.folder)
@@ -82,14 +82,14 @@ def bake(account: Account, cluster: SmallCluster) -> Proof:
 
 
 def deployed(account: Account, cluster: SmallCluster) -> Proof:
-    """CloudFormation made every stack, and no machine was started."""
+    """Prove that CloudFormation made every stack, and no machine was started."""
     whole, seen = made(account, cluster)
     started = len(machines(account, cluster))
     return judged(whole and started == 0, f"{seen}; {started} machines were started by it")
 
 
 def runs_to_its_end(account: Account, name: str, *words: str) -> Proof:
-    """A job that prepares data runs on all nodes to its end."""
+    """Prove that a job that prepares data runs to its end on all nodes."""
     account.run("slipway", "submit", "prepare_bert", *words, "--name", name, "--follow")
     run = account.data("slipway", "status", name)
     return judged(
@@ -99,7 +99,7 @@ def runs_to_its_end(account: Account, name: str, *words: str) -> Proof:
 
 
 def made(account: Account, cluster: SmallCluster) -> tuple[bool, str]:
-    """Return whether every stack of the cluster stands, and the state of each."""
+    """Return True if every stack of the cluster is complete, and the state of each."""
     states = {name: state for name, state in existing_stacks(account).items() if name in cluster.stacks}
     for name in cluster.stacks:
         account.ask("cloudformation", "DescribeStacks", StackName=name)

@@ -1,4 +1,4 @@
-"""The small clusters that are made, and in which order: a new stage is a row of STAGES."""
+"""List the small clusters to deploy, and their order. To add a stage, add a row to STAGES."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class SmallCluster:
     """Describes a declared cluster with the settings that make it cheap."""
 
     name: str
-    image: str | None  # of its AMI; None: AWS keeps it, or SageMaker brings its machines
+    image: str | None  # of its AMI; None: AWS maintains it, or SageMaker provides the machines
     instance_type: str
     settings: Mapping[str, str]
     parts: tuple[str, ...] = ("network", "storage", "observability")
     folder: Path = ROOT  # of the project that declares it
     nodes: int = NODES
-    most_hours: float | None = None  # that a machine of it can run; None: as long as the whole run
+    most_hours: float | None = None  # the most that a machine of it can run; None: the whole run
 
     @property
     def baked(self) -> str:
@@ -39,7 +39,7 @@ class SmallCluster:
         return (stack_name(self.name), *(stack_name(self.name, part) for part in self.parts))
 
     def overrides(self, email: str) -> tuple[str, ...]:
-        """Return the options of `cdk` and of preflight that make the declared cluster this one."""
+        """Return the options of `cdk` and of preflight that turn the declared cluster into this one."""
         settings = {
             "instance_type": self.instance_type,
             "max_nodes": str(self.nodes),
@@ -71,8 +71,8 @@ BATCH = SmallCluster(
         "root_volume_gib": "100",
     },
 )
-# DL1 without AWS Batch, as far as CloudFormation: with the AMI that the other MPI cluster baked, because the
-# first bake of its own ends to have a checksum written into its lock.
+# DL1 without AWS Batch, only as far as CloudFormation: with the AMI of the other MPI cluster, because the
+# first bake of its own AMI stops until a checksum is written into its lock.
 MPI_DL1 = SmallCluster(
     name="dl1-mpi",
     image="gaudi-mpi",
@@ -91,7 +91,7 @@ SLURM = SmallCluster(
     instance_type="c6i.large",
     settings={"idle_minutes": "10", "root_volume_gib": "100", "machine_image": "neuron-slurm"},
 )
-# SageMaker ends a job after its hour at the latest; the one that is tried takes five minutes.
+# SageMaker ends a job after an hour at the latest; the tried one takes five minutes.
 SAGEMAKER = SmallCluster(
     name="sagemaker",
     image=None,
@@ -100,7 +100,7 @@ SAGEMAKER = SmallCluster(
     nodes=1,
     most_hours=1.0,
 )
-# AWS's own AMI and container, as in a project that begins: on processors, and on the cheapest GPUs.
+# AWS's own AMI and container, as in a new project: on processors, and on the cheapest GPUs.
 CPU = SmallCluster(
     name="acceptance-cpu",
     image=None,
@@ -130,7 +130,7 @@ class Stage:
 
     @property
     def owner(self) -> str:
-        """Return the name under which `slipway cluster leftovers` lists what it kept."""
+        """Return the owner by which `slipway cluster leftovers` lists what the stage kept."""
         return self.cluster.baked if self.is_bakery else self.cluster.name
 
     def make(self, account: Account) -> None:

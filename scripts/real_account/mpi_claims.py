@@ -1,4 +1,4 @@
-"""Claims of machines over MPI: two small nodes run a job, return from a reboot, are missed, mail an alarm."""
+"""Prove claims about MPI clusters: two small nodes run a job, reboot and get lost; an alarm is mailed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDLESS = {
 }
 Node = Mapping[str, Any]  # as `slipway status --nodes` shows it
 
-# Of a boot, whatever runs the machine: on AWS the kernel's own, in a yard when the first process started.
+# Print an id of the boot: on AWS the kernel's, in a yard the start time of the first process.
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 _FIRST_PROCESS = "cut -d' ' -f22 /proc/1/stat"
 _ANSWER_MINUTES = 3
@@ -33,12 +33,12 @@ _READY_MINUTES = 10
 
 
 def job(account: Account) -> Proof:
-    """Two nodes start, answer an all-reduce and run a job to its end."""
+    """Prove that two nodes start, answer an all-reduce and run a job to its end."""
     return runs_to_its_end(account, "acceptance", *_ON, *_SAMPLE)
 
 
 def reboot(account: Account) -> Proof:
-    """A node that was rebooted mounts the shared files again and takes a job."""
+    """Prove that a rebooted node mounts the shared files again and takes a job."""
     nodes = _nodes(account)
     if len(nodes) < NODES:
         return not_tried(f"only {len(nodes)} nodes run, so none can be rebooted")
@@ -72,7 +72,7 @@ def _job_succeeds(account: Account) -> bool:
 
 
 def lost_node(account: Account) -> Proof:
-    """A job that loses a node fails everywhere, by its name and with an exit code that says so."""
+    """Prove that a job that loses a node fails everywhere, names the node and ends with its exit code."""
     settings = [word for key, value in _ENDLESS.items() for word in ("--set", f"{key}={value}")]
     account.run("slipway", "submit", "bert_pretrain", *_ON, *settings, "--name", "loses")
     account.wait_until(
@@ -103,7 +103,7 @@ def _ready(account: Account) -> bool:
 
 
 def _lose(account: Account, node: dict[str, Any]) -> None:
-    """Take the machine away as AWS would when its hardware dies."""
+    """Terminate the machine, as AWS would if its hardware fails."""
     if account.is_yard:
         account.run("slipway", "yard", "kill-node", node["name"])
     else:
@@ -111,7 +111,7 @@ def _lose(account: Account, node: dict[str, Any]) -> None:
 
 
 class CannotReboot(Exception):
-    """This yard has no machine that could."""
+    """Reports that this yard has no machine that can reboot."""
 
 
 def reboot_node(account: Account, node: Node) -> None:
@@ -125,7 +125,7 @@ def reboot_node(account: Account, node: Node) -> None:
 
 
 def boot_of(account: Account, node: Node) -> str:
-    """Return what is another after each boot; nothing while the machine does not answer."""
+    """Return an id that changes with each boot, or '' while the machine does not answer."""
     try:
         if account.is_yard:
             told = account.run("slipway", "yard", "ssh", node["name"], "--", "sh", "-c", _FIRST_PROCESS)
@@ -136,7 +136,7 @@ def boot_of(account: Account, node: Node) -> str:
 
 
 def instance_of(account: Account, node: Node) -> str:
-    """Find the instance by the private name that the cluster knows it by."""
+    """Return the id of the instance with this node's private name."""
     filters = [{"Name": "tag:slipway:cluster", "Values": [MPI.name]}]
     answer = account.ask("ec2", "DescribeInstances", Filters=filters)
     for reservation in answer["Reservations"]:
@@ -164,7 +164,7 @@ def _run_on(account: Account, instance: str, command: str) -> str:
     told: dict[str, Any] = {}
 
     def is_over() -> bool:
-        """An invocation is unknown for a moment after it was ordered."""
+        """Return True once the command has ended; for a moment after it was sent it is unknown."""
         where = {"CommandId": sent["Command"]["CommandId"], "InstanceId": instance}
         with suppress(ClientError):
             told.update(account.ask("ssm", "GetCommandInvocation", **where))
@@ -174,7 +174,7 @@ def _run_on(account: Account, instance: str, command: str) -> str:
     return str(told["StandardOutputContent"]).strip() if told["Status"] == "Success" else ""
 
 
-# An alarm reaches a person: a mail to the address that was given.
+# An alarm reaches a person by mail at the given address.
 _CONFIRM_MINUTES = 15
 _DELIVER_MINUTES = 15
 
@@ -200,7 +200,7 @@ def reaches_the_address(account: Account) -> Proof:
 
 
 def _alarm(account: Account) -> tuple[str, str]:
-    """Find an alarm of the cluster that tells a topic, and the topic."""
+    """Return an alarm of the cluster that notifies a topic, and the topic."""
     for alarm in account.ask("cloudwatch", "DescribeAlarms")["MetricAlarms"]:
         topics = [action for action in alarm["AlarmActions"] if action.startswith("arn:aws:sns:")]
         if topics and MPI.name in f"{alarm['AlarmName']} {topics[0]}":
@@ -209,7 +209,7 @@ def _alarm(account: Account) -> tuple[str, str]:
 
 
 def _confirmed(account: Account, topic: str) -> bool:
-    """Wait for the click in the mail that asks for it; in a yard, click."""
+    """Wait until a person confirms the subscription in the mail; in a yard, confirm it."""
     if account.is_yard:
         account.run("slipway", "yard", "mail", "--confirm", account.email)
     else:

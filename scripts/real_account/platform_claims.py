@@ -1,4 +1,4 @@
-"""Claims of AWS Batch, Slurm on AWS PCS and SageMaker, each without the accelerator that it is for."""
+"""Prove claims about AWS Batch, Slurm on AWS PCS and SageMaker, each without the accelerator it is for."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _TOLD_MINUTES = 10
 
 
 def build_image(account: Account) -> Proof:
-    """CodeBuild builds the container image and pushes the tag that the job definition names."""
+    """Prove that CodeBuild builds the container image and pushes the tag in the job definition."""
     built = account.data("slipway", "image", "build", "gaudi", "--on", BATCH.name)
     target = account.data("slipway", "cluster", "targets", BATCH.name)
     return judged(built["tag"] == target["image_tag"], f"tag {built['tag']} is pushed")
 
 
 def batch_job(account: Account) -> Proof:
-    """Two nodes of a multi-node job meet and run it to its end."""
+    """Prove that two nodes of a multi-node job meet and run it to its end."""
     return runs_to_its_end(account, "multinode", *_ON_BATCH, *_BATCH_SAMPLE)
 
 
 def batch_stuck(account: Account) -> Proof:
-    """A job that can never start says why, and ends when it is cancelled."""
+    """Prove that a job that can never start says why, and ends when it is cancelled."""
     name = _environment(account)
     account.order("batch", "UpdateComputeEnvironment", computeEnvironment=name, state="DISABLED")
     try:
@@ -57,33 +57,33 @@ def _environment(account: Account) -> str:
     return str(order["computeEnvironment"])
 
 
-# Clusters without a bake: AWS's AMI, AWS's container, and Slipway's own code brought to them.
+# Clusters without a bake: AWS's AMI and container, to which Slipway's own code is sent.
 _QUARTER_OF_AN_HOUR = "0.25"
 
 
 def nodes_meet(account: Account, cluster: SmallCluster) -> Proof:
-    """Two nodes join, all-reduce known numbers over their network, and get the sums that they should."""
+    """Prove that two nodes join, all-reduce known numbers over their network, and get the right sums."""
     name = f"meet-{cluster.name}"
     on = ("--on", cluster.name, "--nodes", str(NODES), "--timeout-hours", _QUARTER_OF_AN_HOUR)
     account.run("slipway", "submit", "smoke", *on, "--name", name, "--follow")
     run, log = account.data("slipway", "status", name), account.run("slipway", "logs", name)
-    with_gpus = cluster is GPU and not account.is_yard  # where processors stand in for them
+    with_gpus = cluster is GPU and not account.is_yard  # in a yard, processors stand in for them
     met = f"all_reduce over {'nccl' if with_gpus else 'gloo'}"
     said = next((line for line in log.splitlines() if " all_reduce over " in line), "no rank met another")
     holds = (run["state"], run["nodes"]) == ("succeeded", NODES) and met in said
     return judged(holds, f"{run['name']} {run['state']} on {run['nodes']} nodes: {said}")
 
 
-# Slurm on AWS PCS: a login node that stays, two workers that come with a job and go after it.
+# Slurm on AWS PCS: a permanent login node, and two workers that start with a job and end after it.
 _ON_SLURM = ("--on", SLURM.name, "--nodes", str(NODES), "--processes-per-node", "1")
 _SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1")
 _LOGIN_NODES = 1
 _LOGIN_MINUTES = 20
-_IDLE_MINUTES = 30  # ten of them are the cluster's own setting
+_IDLE_MINUTES = 30  # of which the cluster's own setting takes ten
 
 
 def slurm_deployed(account: Account) -> Proof:
-    """CloudFormation made every stack, and PCS has one machine for it."""
+    """Prove that CloudFormation made every stack, and PCS runs one machine for it."""
     whole, seen = made(account, SLURM)
     account.wait_until(
         "PCS starts the login node", lambda: len(machines(account, SLURM)) >= _LOGIN_NODES, _LOGIN_MINUTES
@@ -93,13 +93,13 @@ def slurm_deployed(account: Account) -> Proof:
 
 
 def slurm_job(account: Account) -> Proof:
-    """Slurm starts two workers for a job, and runs it to its end."""
+    """Prove that Slurm starts two workers for a job, and runs it to its end."""
     account.wait_until("the login node answers", lambda: _answers(account), _LOGIN_MINUTES)
     return runs_to_its_end(account, "under-slurm", *_ON_SLURM, *_SAMPLE)
 
 
 def given_back(account: Account) -> Proof:
-    """Workers without a job end by themselves; the login node stays."""
+    """Prove that workers without a job end by themselves, and the login node stays."""
     account.wait_until(
         "PCS takes the workers back", lambda: len(machines(account, SLURM)) == _LOGIN_NODES, _IDLE_MINUTES
     )
@@ -116,12 +116,12 @@ def _answers(account: Account) -> bool:
 
 # SageMaker training: one small instance, with the deployed role, network, keys and image.
 _TRAINED = "trained"
-_TRAINING_HOURS = "0.25"  # SageMaker ends it then, whatever it does; it should take five minutes
+_TRAINING_HOURS = "0.25"  # SageMaker ends the job then in any case; it should take five minutes
 _NO_TOOLKIT = "toolkit"
 
 
 def training_job(account: Account) -> Proof:
-    """A training job starts, meets nothing that its role may not do, and ends well."""
+    """Prove that a training job starts, lacks no permission, and succeeds."""
     on = ("--on", SAGEMAKER.name, "--nodes", str(SAGEMAKER.nodes), "--processes-per-node", "1")
     ends = ("--timeout-hours", _TRAINING_HOURS)
     try:

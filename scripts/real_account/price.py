@@ -1,4 +1,4 @@
-"""What a run costs at most: every hour of every machine, and what stands around them."""
+"""Compute what a run costs at most: all hours of all machines, and what is deployed around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.jobs.clusters.bill import StandingItem, is_shared, standing_items, 
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee
 
-# A bake that takes longer is ended with everything else; most of it is downloads and snapshots.
+# A bake that takes longer is ended with everything else; downloads and snapshots take most of its time.
 BAKE_HOURS = 1.0
 
 
@@ -29,7 +29,7 @@ def at_most(
     hours: float,
     controller_usd_per_hour: float | None = None,
 ) -> list[PricedThing]:
-    """Price the run as if everything stood for all of its hours; nobody here knows a controller's price."""
+    """Price the run as if everything ran for all of its hours; the controller's price must be given."""
     lines = [line for cluster in clusters for line in _cluster(cluster, region, hours)]
     if SLURM in clusters:
         usd = None if controller_usd_per_hour is None else controller_usd_per_hour * hours
@@ -59,7 +59,7 @@ def _cluster(cluster: SmallCluster, region: str, hours: float) -> list[PricedThi
 
 
 def _disks(cluster: SmallCluster, region: str, hours: float) -> PricedThing:
-    """Price the nodes' disks, and SageMaker's volumes as if they were these: nobody has collected theirs."""
+    """Price the nodes' disks; SageMaker's volumes count like them, since their prices were not collected."""
     size = cluster.settings.get("root_volume_gib") or cluster.settings["volume_gb"]
     disks = cluster.nodes * int(size)
     usd = _per_month("ebs-gp3", region, disks, hours)

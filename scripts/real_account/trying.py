@@ -1,4 +1,4 @@
-"""Tries claim after claim, and keeps what came of each in a file: the next run goes on from there."""
+"""Try claim after claim, and keep each result in a file, from which the next run goes on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Journal:
-    """Holds stages that may stand and claims that were decided."""
+    """Holds the stages that may be deployed, and the claims that were decided."""
 
     path: Path
     account: str
     region: str
     begun: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)  # stacks that stood before us, and are not ours to destroy
+    kept: list[str] = field(default_factory=list)  # stacks from before the run, which must not destroy them
     proofs: dict[str, Proof] = field(default_factory=dict)
 
     def begin(self, stage: str, standing_before: list[str]) -> None:
@@ -42,14 +42,14 @@ class Journal:
         self.save()
 
     def save(self) -> None:
-        """Write all of it, or nothing."""
+        """Write the journal atomically."""
         new = self.path.with_suffix(".new")
         new.write_text(json.dumps(asdict(self), default=str, indent=2), encoding="utf-8")
         new.replace(self.path)
 
 
 def open_journal(path: Path, account: str, region: str) -> Journal:
-    """Go on with an earlier run of the same account and region, or begin."""
+    """Return the journal of an earlier run of the same account and region, or a new one."""
     if not path.is_file():
         return Journal(path=path, account=account, region=region)
     record = json.loads(path.read_text(encoding="utf-8"))
@@ -73,7 +73,7 @@ def _proof(record: dict[str, object]) -> Proof:
 
 @dataclass(slots=True, kw_only=True)
 class Trials:
-    """Knows what this run has made, and why something could not be."""
+    """Holds the stages that this run has made, and why others could not be made."""
 
     account: Account
     journal: Journal
@@ -82,7 +82,7 @@ class Trials:
     failed: dict[str, str] = field(default_factory=dict)
 
     def make(self, name: str) -> None:
-        """Deploy a stage; one that an earlier run began is deployed again, which changes nothing in it."""
+        """Deploy a stage, again if an earlier run began it, which changes nothing that is complete."""
         stage = BY_NAME[name]
         existing = existing_stacks(self.account)
         self.journal.begin(name, [stack for stack in stage.stacks(self.account.region) if stack in existing])
@@ -96,7 +96,7 @@ class Trials:
 
 
 class NotMade(Exception):
-    """A stage could not be made; the claim for which it was made first is refuted by that."""
+    """Reports that a stage could not be made, which refutes the first claim that needs it."""
 
 
 def try_claims(account: Account, journal: Journal, claims: Sequence[Claim], say: Say) -> None:
@@ -130,7 +130,7 @@ def _try(trials: Trials, claim: Claim) -> Proof:
         return judged(False, str(error))
     except _refusals() as error:
         return judged(False, f"AWS refused: {error}")
-    except Exception as error:  # noqa: BLE001 - a claim that is itself broken must not end the others
+    except Exception as error:  # noqa: BLE001 - an error in one claim must not end the others
         return not_tried(f"the claim itself failed: {type(error).__name__}: {error}")
 
 

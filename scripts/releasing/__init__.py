@@ -1,1 +1,1 @@
-"""Makes a release: `scripts/release` says and does each step, and docs/releasing.md tells of it."""
+"""Make a release: `scripts/release` prints and does each step, and docs/releasing.md describes it."""

@@ -1,4 +1,4 @@
-"""The command `scripts/release`: checks, builds and tags a version, or prepares the next one."""
+"""Run `scripts/release`: check, build and tag a version, or prepare the next one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def refuse_changes() -> None:
 
 
 def refuse_other_tags() -> None:
-    """Refuse a commit with another version's tag, and a version whose tag is on another commit."""
+    """Refuse a commit with the tag of another version, and a version whose tag is on another commit."""
     here = [
         each
         for each in run("git", "-C", str(ROOT), "tag", "--points-at", "HEAD").split()
@@ -128,10 +128,10 @@ def prepare_version(version: str, *, dry_run: bool) -> None:
 
 
 def make(out: Path) -> Path:
-    """Make the release's folder; it appears when it is complete, and one that is there must be the same."""
+    """Make the release's folder, which appears once it is complete; an existing one must be identical."""
     out.mkdir(parents=True, exist_ok=True)
     work = out / f".{NAME}.unfinished"
-    shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(work, ignore_errors=True)  # from a run that was killed
     try:
         made, finished = make_unfinished(work), out / NAME
         if not finished.exists():
@@ -181,7 +181,7 @@ def tag_head(notes: str) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is unfinished is taken away, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the unfinished folder is removed, too
     try:
         release.main(standalone_mode=False)
     except click.exceptions.Exit as asked:

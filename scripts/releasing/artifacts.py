@@ -23,15 +23,15 @@ _LAST_WORDS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A clone of one commit, in which the release's tag is set, and nowhere else yet."""
+    """A clone of one commit; so far only the clone has the release's tag."""
 
     folder: Path
     commit: str
-    epoch: int  # when it was committed: what is built has no other time
+    epoch: int  # the commit's time, which is that of all files of the release
 
 
 def clone(root: Path, folder: Path, tag: str) -> Source:
-    """Clone the checkout's commit: what is not committed is in no release."""
+    """Clone the checkout's commit, so that a release has nothing uncommitted."""
     run("git", "clone", "--quiet", "--no-tags", "--no-local", f"file://{root}", str(folder))
     run(
         "git",
@@ -48,7 +48,7 @@ def clone(root: Path, folder: Path, tag: str) -> Source:
 
 
 def build(source: Source, work: Path, target: Path) -> tuple[Path, Path]:
-    """Return the source distribution and the wheel; the wheel is built from nothing but the former."""
+    """Return the source distribution, and the wheel, which is built only from it."""
     built, unpacked = work / "sdist", work / "unpacked"
     _setuptools(_SDIST, source.folder, built, source.epoch)
     (made,) = built.glob("*.tar.gz")
@@ -83,7 +83,7 @@ def build_site(source: Source, work: Path, archive: Path) -> Path:
 
 
 def run(*command: str, cwd: Path | None = None, more: dict[str, str] | None = None, umask: int = -1) -> str:
-    """Return what a command prints; its own words where it fails."""
+    """Return what a command prints; if it fails, raise with what it printed."""
     ran = subprocess.run(
         command,
         cwd=cwd,
@@ -102,14 +102,14 @@ def run(*command: str, cwd: Path | None = None, more: dict[str, str] | None = No
 
 
 def _setuptools(code: str, folder: Path, target: Path, epoch: int) -> None:
-    """Ask the setuptools of this environment, which scripts/locks holds, in a process of its own."""
+    """Run the setuptools of this environment, which scripts/locks pins, in its own process."""
     target.mkdir(exist_ok=True)
     more = {"SOURCE_DATE_EPOCH": str(epoch)}
     run(sys.executable, "-P", "-c", code, str(target), cwd=folder, more=more, umask=_WORLD_READABLE)
 
 
 def _repack(made: Path, target: Path, epoch: int) -> None:
-    """Write it again without times, owners and an order of this machine: setuptools keeps them."""
+    """Write the archive again without this machine's times, owners and order, which setuptools keeps."""
     with tarfile.open(made) as old:
         members = sorted((each for each in old if each.isfile()), key=lambda each: each.name)
         read = ((each.name, each.mode, old.extractfile(each)) for each in members)
@@ -117,7 +117,7 @@ def _repack(made: Path, target: Path, epoch: int) -> None:
 
 
 def _pack(target: Path, epoch: int, files: Iterable[tuple[str, int, bytes]]) -> None:
-    """Write files, each with its name and mode, into an archive that tells nothing of this machine."""
+    """Write files, each with its name and mode, into an archive that does not depend on this machine."""
     with (
         target.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=epoch) as packed,

@@ -1,6 +1,6 @@
-"""Give the checkout its next version: the file that says it, the changelog, and the pages that show it.
+"""Give the checkout its next version: in the version's file, the changelog, and the pages that show it.
 
-Of the changelog, what is unreleased becomes the version's section.
+The changelog's unreleased section becomes the version's section.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _HEADING = re.compile(r"^## (\S+).*$", re.MULTILINE)
 UNRELEASED = "Unreleased"
 _NUMBERS = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 _SAID = re.compile(r'^VERSION = "(.+)"$', re.MULTILINE)
-# As pages show it: the name of a release's file, and what `slipway --version` prints.
+# The version in pages: in names of a release's files, and in the output of `slipway --version`.
 _SHOWN = re.compile(r"(slipway[- ])\d+\.\d+\.\d+(?=-py3|-docs|\.tar|\.cdx|\.provenance| \(extras: )")
 
 
 def next_files(root: Path, version: str, day: date) -> dict[Path, str]:
-    """Return the files that say another version, with their new text; nothing is written."""
+    """Return the files that contain another version, with their new text; write nothing."""
     text = (root / VERSION_FILE).read_text(encoding="utf-8")
     found = _SAID.search(text)
     assert found, f"{VERSION_FILE} says no version"
@@ -50,7 +50,7 @@ def pages_of_another(root: Path, version: str) -> dict[Path, str]:
 
 
 def write_all(root: Path, files: Mapping[Path, str]) -> None:
-    """Write all of the files or none: whatever interrupts this, the old text comes back."""
+    """Write all of the files or none: if anything interrupts this, restore the old text."""
     old = {path: (root / path).read_text(encoding="utf-8") for path in files}
     try:
         for path, text in files.items():
@@ -62,7 +62,7 @@ def write_all(root: Path, files: Mapping[Path, str]) -> None:
 
 
 def section_of(text: str, version: str) -> str:
-    """Return what the changelog says of a version, without its heading."""
+    """Return the changelog's section of a version, without its heading."""
     found = list(_HEADING.finditer(text))
     for heading, following in zip(found, [*found[1:], None], strict=True):
         if heading[1] == version:
@@ -74,7 +74,7 @@ def section_of(text: str, version: str) -> str:
 
 
 def with_release(text: str, version: str, day: date) -> str:
-    """Return the changelog in which what was unreleased is the section of this version."""
+    """Return the changelog with its unreleased section as the section of this version."""
     if re.search(rf"^## {re.escape(version)}\b", text, re.MULTILINE):
         raise SlipwayError(
             f"CHANGELOG.md has a section '## {version}' already; a version is released once",

@@ -1,4 +1,4 @@
-"""Say of a release what it stands on (CycloneDX), what it was built from (SLSA), and its checksums."""
+"""Write a release's SBOM (CycloneDX), its provenance (SLSA), and its checksums."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component
 
-# What `pip install slipway` brings, and what its extras bring; the tools of a release itself are in none.
+# The locks of `pip install slipway` and of its extras; the tools that make a release are in none.
 CORE = "submit"
 EXTRAS = ("deepspeed", "develop", "sagemaker", "sft", "toolkit", "training")
-_BUILDS = "setuptools"  # the core's lock has it for checkouts; a wheel does not ask for it
+_BUILDS = "setuptools"  # in the core's lock for checkouts; a wheel does not need it
 _OURS = ("compare", "dev")  # extras for work on Slipway
 _LOCKED = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 _EXACT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,]+\])?==(?P<version>[^\s;,]+)")
@@ -34,7 +34,7 @@ BUILD_TYPE = "urn:slipway:scripts-release:1"
 
 
 def bill_of_materials(source: Source, version: str, wheel: Path) -> str:
-    """Return the SBOM as CycloneDX JSON, which its schema was asked about."""
+    """Return the SBOM as CycloneDX JSON, checked against its schema."""
     from cyclonedx.output.json import JsonV1Dot6
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
@@ -46,7 +46,7 @@ def bill_of_materials(source: Source, version: str, wheel: Path) -> str:
 
 
 def provenance(source: Source, version: str, artifacts: Iterable[Path]) -> str:
-    """Return an in-toto statement with SLSA's predicate; nobody has signed it."""
+    """Return an in-toto statement with SLSA's predicate; it is not signed."""
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": path.name, "digest": {"sha256": _digest(path)}} for path in artifacts],
@@ -71,12 +71,12 @@ def provenance(source: Source, version: str, artifacts: Iterable[Path]) -> str:
 
 
 def checksums(artifacts: Iterable[Path]) -> str:
-    """Return what `sha256sum --check` reads."""
+    """Return the checksums in the format of `sha256sum --check`."""
     return "".join(f"{_digest(path)}  {path.name}\n" for path in artifacts)
 
 
 def _builder() -> str:
-    """Name the forge's run where one builds; elsewhere it is some machine of a person."""
+    """Return the URL of the forge's run, or a name for a person's machine."""
     names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
     server, repository, number = (os.environ.get(name) for name in names)
     return f"{server}/{repository}/actions/runs/{number}" if server else "urn:slipway:a-person-s-machine"
@@ -121,7 +121,7 @@ def _direct(project: Mapping[str, object]) -> Iterator[str]:
 
 
 def _requirements(project: Mapping[str, object]) -> list[str]:
-    """Return what the project and its extras ask for, in the words of pyproject.toml."""
+    """Return the requirements of the project and its extras, as in pyproject.toml."""
     own, extras = project["dependencies"], project["optional-dependencies"]
     assert isinstance(own, list)
     assert isinstance(extras, dict)
@@ -129,7 +129,7 @@ def _requirements(project: Mapping[str, object]) -> list[str]:
 
 
 def _components(folder: Path, project: Mapping[str, object]) -> Iterator[Component]:
-    """Yield each locked package once, with its locks, and what is pinned in no lock, such as torch."""
+    """Yield each locked package once, with its locks, and those pinned outside locks, such as torch."""
     found: dict[tuple[str, str], tuple[list[str], set[str]]] = {}
     for lock in (CORE, *EXTRAS):
         text = (folder / "scripts" / "locks" / f"{lock}.txt").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Sphinx builds a site from README, docs/ and the pages beside them; scripts/site runs it.
+"""Configure Sphinx, with which scripts/site builds a site from README, docs/ and the pages next to this file.
 
-The pages are Markdown as a forge shows it, and stay so: navigation is read from the index, docs/README.md. A
-new page is a line there. Nothing that a page loads comes from outside the site.
+The pages stay Markdown as a forge shows it: navigation comes from the index, docs/README.md. To add a page,
+add a line there. Pages load nothing from outside the site.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 html_copy_source = False
 html_show_sphinx = False
-html_show_search_summary = False  # it would read other pages, which a browser does not allow for files
+html_show_search_summary = False  # it would load other pages, which browsers refuse for local files
 html_permalinks_icon = "#"
 html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}
 
 
 class Application(Protocol):
-    """Stands for what this file asks of Sphinx's application."""
+    """The part of Sphinx's application that this file uses."""
 
     outdir: Path
 
@@ -53,7 +53,7 @@ def setup(app: Application) -> None:
 
 
 def navigation(index: str) -> dict[str, list[str]]:
-    """Return the pages of each section of the index, in its order, each where it is named first."""
+    """Return the pages of each section of the index, in order, each at its first mention."""
     _, *parts = _SECTION.split(index)
     named: set[str] = set()
     found: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def _toctree(title: str, pages: list[str]) -> str:
 
 
 def unlink_folders(_app: object, document: str, source: list[str]) -> None:
-    """Name folders of the repository without a link: a site has no page of theirs. Sphinx copies files."""
+    """Replace links to folders of the repository by their text: the site has no pages for them."""
     here = (ROOT / document).parent
 
     def without_link(link: re.Match[str]) -> str:
@@ -94,6 +94,6 @@ def unlink_folders(_app: object, document: str, source: list[str]) -> None:
 
 
 def write_home(app: Application, problem: Exception | None) -> None:
-    """Begin the site with README, by the name that servers look for."""
+    """Write README as the home page, index.html, which servers look for."""
     if problem is None and (app.outdir / f"{HOME}.html").exists():
         shutil.copyfile(app.outdir / f"{HOME}.html", app.outdir / "index.html")

@@ -1,1 +1,1 @@
-"""Planning in the world: files of jobs, the estimator's modes, the clock and the processes that search."""
+"""Connect the planner to the world: files of jobs, estimated modes, the clock and search processes."""

@@ -3,8 +3,7 @@
     {"pools": [{"type", "nodes", "devices_per_node", "price_per_hour"}],
      "jobs": [{"name", "modes": [{"technique", "type", "devices", "seconds"}]}]}
 
-What else may be said of a pool, a job or a mode is a line of its decoder below. A field that nobody knows is
-told and passed over.
+_POOL, _JOB and _MODE list all fields of a pool, a job and a mode. An unknown field is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MOST_BYTES = 64 << 20
 Read = TypeVar("Read")
 
 _INPUT = ("name", "pools", "jobs", "known_optimum")
-# A plan that was written is also a file of its jobs and pools: it can be planned again.
+# A written plan is also a valid input file: it holds its jobs and pools, and can be planned again.
 _ANSWER = ("schema", "goal", "assignments", "makespan", "dollars", "bound", "bound_name", "gap", "stopped")
 _POOL = (
     "type",
@@ -51,14 +50,14 @@ _HOUSE_JOB = tuple(field.name for field in fields(Job))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """Holds the jobs and pools of a file, and what a person should know of how they were read."""
+    """Holds the jobs and pools of a file, and the warnings from reading them."""
 
     name: str
     jobs: tuple[PlanJob, ...]
     pools: tuple[Pool, ...]
     notes: tuple[str, ...] = ()
-    unpriced: tuple[str, ...] = ()  # types of pools whose price nobody knows
-    priced: tuple[str, ...] = ()  # what those of the catalogue are, and of which day
+    unpriced: tuple[str, ...] = ()  # types of pools whose price is not known
+    priced: tuple[str, ...] = ()  # the prices taken from the catalogue, with their dates
 
 
 def read_plan_file(path: Path) -> PlanFile:
@@ -66,20 +65,23 @@ def read_plan_file(path: Path) -> PlanFile:
 
 
 def load_json(text: str, path: Path) -> Fields:
-    """Parse one JSON object, and refuse a key that is said twice: the second would silently win."""
+    """Parse one JSON object; refuse a duplicate key, whose second value would silently win."""
     try:
         found = json.loads(text, object_pairs_hook=_object)
     except _TwiceSaid as error:
         raise CannotPlan(
-            f"{path}: the key {error} is there twice in one object", hint="say it once"
+            f"{path}: the key {error} appears twice in one object", hint="give it once"
         ) from None
     except json.JSONDecodeError as error:
         raise CannotPlan(
             f"{path} is not JSON: {error.msg} (line {error.lineno}, column {error.colno})",
             hint="the format is in docs/planner.md",
         ) from None
-    except (RecursionError, ValueError):  # nested without end; a number of thousands of digits
-        raise CannotPlan(f"{path} is JSON that nobody can read", hint="is it the right file?") from None
+    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
+        raise CannotPlan(
+            f"{path} cannot be read: it is nested too deeply, or a number is too long",
+            hint="is it the right file?",
+        ) from None
     if not isinstance(found, dict):
         raise CannotPlan(
             f"{path} holds {type(found).__name__}, and must hold an object with 'pools' and 'jobs'",
@@ -108,7 +110,7 @@ def decode_plan_file(found: Fields, name: str) -> PlanFile:
 
 
 def price_words(price: Price | Rate, type_name: str) -> str:
-    """Say what a pool is priced by, and of which day that is."""
+    """Describe the price of a pool, and its date."""
     usd = f"{type_name} at {price.usd_per_hour:g} USD an hour {price.term} in {price.region}"
     return f"priced by {usd} of {price.date}"
 
@@ -138,7 +140,7 @@ def _pool(found: Fields, unknown: list[str], unpriced: list[str], said: list[str
         interruptions_per_hour=found.number("interruptions_per_hour", 0.0),
         rework_seconds=found.seconds("rework_seconds", 0),
         cluster=found.text("cluster", ""),
-        # A type that the catalogue does not know is believed to be able to.
+        # A type that is not in the catalogue is assumed to be able to.
         spans_nodes=found.truth("spans_nodes", known is None or known.has_efa),
     )
 
@@ -188,7 +190,7 @@ def _mode(found: Fields, unknown: list[str]) -> Mode:
 
 
 class _TwiceSaid(Exception):
-    """Carries a key that one object has twice."""
+    """Carries the key that appears twice in one object."""
 
 
 def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -200,22 +202,20 @@ def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 
 def _said_of_unknown(places: Sequence[str]) -> list[str]:
-    """Name each unknown field once, where it first stands."""
+    """Warn of each unknown field once, at its first place."""
     first: dict[str, str] = {}
     for place in places:
         first.setdefault(place.rpartition(".")[2], place)
-    return [
-        f"{printable(place[:100])} is no field that a plan knows: passed over" for place in first.values()
-    ]
+    return [f"{printable(place[:100])} is no field of a plan and is ignored" for place in first.values()]
 
 
-# The fields of an object that came out of a file, each of its own type or refused with its place.
+# Typed access to the fields of a JSON object; a field of another type is refused with its place in the file.
 _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """One object of a file: where it stands, and what it holds."""
+    """Holds one object of a file, and its place there."""
 
     where: str
     values: Mapping[str, object]
@@ -227,7 +227,7 @@ class Fields:
         return value
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """Return a whole number; 2.0 is one, and true is none."""
+        """Return a whole number: 2.0 counts as one, true does not."""
         value = self._value(name, default)
         if isinstance(value, float) and value.is_integer():
             return int(value)
@@ -243,7 +243,7 @@ class Fields:
         return float(value)
 
     def seconds(self, name: str, default: int | None = None) -> int:
-        """Return whole seconds: part of one is rounded up, so that a job never outlasts its time."""
+        """Return whole seconds, rounded up so that a job never takes longer than its time."""
         return math.ceil(self.number(name, default))
 
     def truth(self, name: str, default: bool) -> bool:
@@ -277,15 +277,15 @@ class Fields:
         return Fields(where=self._at(name), values=value)
 
     def objects(self, name: str) -> Iterator[Fields]:
-        """Yield each object of a list that has to be there."""
+        """Yield each object of a required list."""
         yield from objects_in(self._value(name, None), self._at(name))
 
     def maybe(self, read: Callable[[str], Read], name: str) -> Read | None:
-        """Return what this reader finds, or None where nothing is said."""
+        """Return what the reader finds, or None if the field is missing or null."""
         return read(name) if self.has(name) else None
 
     def has(self, name: str) -> bool:
-        """Tell whether the field is there and says anything: null says nothing."""
+        """Return True if the field is present and not null."""
         return self.values.get(name) is not None
 
     def unknown(self, known: Sequence[str]) -> Iterator[str]:
@@ -344,14 +344,14 @@ def _shown(value: object) -> str:
     return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
-# Times as people write them: 24h, 90m, 1d12h, or seconds.
+# Durations as people write them: 24h, 90m, 1d12h, or seconds.
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "": 1}
 _PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([dhms]?)")
 RULE = "write seconds, or 24h, 90m, 1d12h"
 
 
 def parse_duration(text: str) -> int | None:
-    """Return whole seconds, and None for anything else; a bare number stands alone."""
+    """Return whole seconds, or None if the text is no duration; a number without a unit must stand alone."""
     written = text.strip().lower().replace(" ", "")
     parts = _PART.findall(written)
     if not parts or "".join(map("".join, parts)) != written:

@@ -1,12 +1,12 @@
-"""A user's own command as a job of a sweep: nobody can estimate it, so its file says how long it takes.
+"""Read a user's own command as a job of a sweep: it cannot be estimated, so the file gives its times.
 
 [[jobs]]
 name = "vision"
 command = ["python", "train.py"]
-folder = "vision"                # beside the file; it is packed when the plan is made
+folder = "vision"                # next to the file; it is packed when the plan is made
 modes = [{ nodes = 1, seconds = 7200 }, { nodes = 2, seconds = 4000 }]
 
-The other FIELDS mean what the options of `slipway run` mean. The plan itself says nodes and time limits.
+The other FIELDS mean the same as the options of `slipway run`. The plan decides the nodes and time limits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RUN_NO_CONTAINERS = ("mpi", "slurm")
 
 
 def own_command_job(found: Fields, beside: Path, pools: Sequence[Pool], kinds: Mapping[str, str]) -> PlanJob:
-    """Read the job and pack its folder, as it is now; `kinds` says of what kind a declared cluster is."""
+    """Read the job and pack its folder as it is now; `kinds` maps declared clusters to their kinds."""
     for place in found.unknown(FIELDS):
         raise CannotPlan(
             f"{place} is no field of a command in a sweep", hint=f"there are {', '.join(FIELDS)}"
@@ -100,7 +100,7 @@ def _job(found: Fields, beside: Path) -> Job:
 
 
 def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
-    """Pack the folder and return where it is kept until a cluster is chosen."""
+    """Pack the folder and return where the archive is kept until a cluster is chosen."""
     from slipway.jobs.code.command_job import refuse_left_behind
     from slipway.jobs.code.folder import read_folder
     from slipway.jobs.code.packing import keep_archive
@@ -119,8 +119,8 @@ def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
 
 
 def _within(found: Fields, beside: Path) -> Path:
-    """Return the folder to pack: in that of the plan or in its project, so that a plan of somebody else's
-    sends nothing else of this machine."""
+    """Return the folder to pack. It must lie in the plan's folder or project, so that somebody else's plan
+    cannot send other files of this machine."""
     folder, bounds = beside / found.text("folder", "."), [beside.resolve()]
     with suppress(NoProject):
         project = find_project(beside.resolve()).folder
@@ -131,7 +131,7 @@ def _within(found: Fields, beside: Path) -> Path:
 
 
 def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:
-    """Yield a mode for each type of pool that has the nodes."""
+    """Yield a mode for each instance type that has a pool with enough nodes."""
     seen: set[tuple[str, int]] = set()
     for given in found.objects("modes"):
         for place in given.unknown(_MODE):
@@ -156,7 +156,7 @@ def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:
 def _refuse_machines(
     found: Fields, ways: Sequence[Mode], pools: Sequence[Pool], kinds: Mapping[str, str]
 ) -> None:
-    """Refuse an image where the plan might choose nodes that run no containers."""
+    """Refuse an image if the plan might choose nodes that cannot run containers."""
     types = {mode.type for mode in ways}
     for pool in pools:
         if pool.type in types and kinds.get(pool.cluster) in _RUN_NO_CONTAINERS:

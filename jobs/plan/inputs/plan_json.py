@@ -1,6 +1,6 @@
-"""A plan as JSON: the answer of `slipway plan make --json`, and the file that has its jobs and pools, too.
+"""Write and read a plan as JSON: the answer of `slipway plan make --json`, and the plan's file.
 
-The file has the fields of an input file beside the answer's, so that it can be planned again.
+Besides the fields of the answer, the file has those of an input file, so that it can be planned again.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ SCHEMA = 1
 
 
 def answer(plan: Plan) -> dict[str, object]:
-    """Return what a program is told of a plan: nodes and devices are counted from 0 inside each pool."""
+    """Return the answer for programs: nodes and devices are counted from 0 inside each pool."""
     return {
         "assignments": [_assignment(each) for each in plan.assignments],
         "makespan": plan.makespan,
         "dollars": round(plan.dollars, 6),
         "bound": plan.bound.value,
         "bound_name": plan.bound.name,
-        # JSON has no infinity: nothing is known where there is no bound
+        # JSON has no infinity: without a bound, the gap is null
         "gap": plan.gap if plan.bound.value > 0 or not plan.value else None,
         "stopped": plan.stopped,
     }
 
 
 def encode_plan(plan: Plan) -> str:
-    """Write everything that decode_plan needs."""
+    """Return the plan as JSON, with everything that decode_plan needs."""
     return json.dumps(plan_fields(plan), indent=1, allow_nan=False) + "\n"
 
 
 def read_plan(path: Path, *, may_grow: bool = False) -> Plan:
-    """Read a plan that was written before, and refuse one that is not valid.
+    """Read a written plan, and refuse it if it is not valid.
 
-    One that may grow may have jobs that it does not place: they were added since it was made.
+    With `may_grow` the file may have jobs without a place: they were added after the plan was made.
     """
     found = load_json(read_text(path, MOST_BYTES), path)
     refuse_newer(found.values.get("schema"), SCHEMA, str(path))
@@ -96,7 +96,7 @@ def _assignment(each: Assignment) -> dict[str, object]:
 
 
 def plan_fields(plan: Plan) -> Mapping[str, object]:
-    """Return all fields of the file."""
+    """Return all fields of a plan's file."""
     modes = {job.name: job.modes for job in plan.jobs}
     assignments = [
         {**_assignment(each), "mode": modes[each.job].index(each.mode)} for each in plan.assignments

@@ -24,7 +24,7 @@ LONGEST_SEARCH_SECONDS = 86_400
 
 
 class PlanOptions(TypedDict, total=False):
-    """Says what is wanted of a plan, and how long to search for it."""
+    """Options of `plan`: the goal, and how long to search."""
 
     objective: Objective | str  # makespan (default) or cost
     deadline: int | None  # seconds
@@ -33,13 +33,13 @@ class PlanOptions(TypedDict, total=False):
     time_limit: float  # seconds; default 60
     target_gap: float  # as a share of the bound; default 0.01
     seed: int  # default 0
-    iterations: int | None  # of each search, in this process, instead of a time limit: same input, same plan
-    progress: Progress | None  # is told of each better plan or bound
+    iterations: int | None  # per search, in this process, instead of a time limit: same input, same plan
+    progress: Progress | None  # called with each better plan or bound
 
 
 @checked
 def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanOptions]) -> AnsweredPlan:
-    """Plan the jobs over the pools, and search until the gap is small enough or time is over.
+    """Plan the jobs over the pools; search until the gap is small enough or the time limit is reached.
 
     An interrupt (Ctrl-C) ends the search: the best plan so far is returned.
     """
@@ -66,7 +66,7 @@ def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanO
 
 
 def _refuse_options(options: PlanOptions) -> None:
-    """Refuse what the command line refuses: names, types and ranges of the options."""
+    """Refuse the names, types and values that the command line refuses, too."""
     hints = get_type_hints(PlanOptions)
     for name in options:
         if name not in hints:
@@ -78,7 +78,7 @@ def _refuse_options(options: PlanOptions) -> None:
 
 
 def refuse_limits(options: PlanOptions) -> None:
-    """Refuse limits of a search that no search keeps to, as nan."""
+    """Refuse limits that no search can keep, such as nan."""
     for name, value, least, most in (
         ("time_limit", options.get("time_limit"), 0, LONGEST_SEARCH_SECONDS),
         ("target_gap", options.get("target_gap"), 0, math.inf),
@@ -91,7 +91,7 @@ def refuse_limits(options: PlanOptions) -> None:
 
 
 def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> str:
-    """Search as the options say, and return why it ended."""
+    """Search as the options say, and return why the search ended."""
     limits = SearchLimits(
         seconds=options.get("time_limit", 60.0),
         target_gap=options.get("target_gap", 0.01),
@@ -118,7 +118,7 @@ def _first(problem: PlanProblem) -> Incumbent:
 
 
 def _refuse_missed(best: Incumbent, found: Plan) -> None:
-    """Refuse a plan that misses a deadline or the budget, and say if it is proven that all do."""
+    """Refuse a plan that misses a deadline or the budget; say so if it is proven that every plan does."""
     if best.is_valid:
         return
     goal = found.goal
@@ -142,7 +142,7 @@ def _refuse_missed(best: Incumbent, found: Plan) -> None:
     )
 
 
-# Refuse a goal that nothing reaches, and say how near to it a plan may come.
+# Refuse a goal that no plan can reach, and say how near a plan may come.
 _CENT = 0.01
 
 
@@ -154,7 +154,7 @@ def _refuse_unreachable(table: OptionTable, makespan: LowerBound) -> None:
 
 
 def _in_hours(seconds: float) -> str:
-    """Write a time in seconds, and in hours where these tell more."""
+    """Write a time in seconds, and in hours if it is long."""
     if seconds < SECONDS_PER_HOUR:
         return f"{seconds:,.0f} s"
     return f"{seconds:,.0f} s ({seconds / SECONDS_PER_HOUR:,.2f} h)"

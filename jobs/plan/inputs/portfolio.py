@@ -1,6 +1,6 @@
-"""Search with a process on each of two cores, until the plan is good enough or time is over.
+"""Search with one process on each of two cores, until the plan is good enough or the time limit is reached.
 
-Nothing waits for a search: one that fails, dies or finds nothing is followed by its core's next shift.
+A search that fails, dies or finds nothing holds up nobody: its core begins the next shift.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slipway.jobs.plan.search.options import PlanProblem
 
 
 class Incumbent:
-    """Keeps what misses the goal by least, then has the least value, then ends urgent jobs first."""
+    """Keeps the best plan, by what it misses of the goal, then by value, then by when urgent jobs end."""
 
     def __init__(self, problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound) -> None:
         self.problem = problem
@@ -40,7 +40,7 @@ class Incumbent:
         self._rank = _rank(as_plan(problem, slots))
 
     def offer(self, slots: Sequence[Slot]) -> bool:
-        """Keep a plan if it is better and breaks no rule; a search that is wrong only warns."""
+        """Keep a plan if it is better and valid; log a warning if it is invalid."""
         slots = urgent_first(self.problem, slots)
         plan = as_plan(self.problem, slots)
         if (found := _rank(plan)) >= self._rank:
@@ -76,14 +76,14 @@ class Incumbent:
 
 
 def _rank(plan: Plan) -> tuple[float, ...]:
-    """Return what to compare plans by: what they miss, their value, and how late urgent jobs end."""
+    """Return the key that compares plans: what they miss, their value, and how late urgent jobs end."""
     urgent = sum(job.priority * each.end for job, each in zip(plan.jobs, plan.assignments, strict=True))
     return *plan.score, urgent
 
 
 log = logging.getLogger(__name__)
 MOST_CORES = 2
-MOST_FAILURES = 3  # of one core's searches, one after the other
+MOST_FAILURES = 3  # in a row, of the searches of one core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class SearchLimits:
 
 
 class Portfolio:
-    """Runs the shifts of all cores, and keeps the best of what they say."""
+    """Runs the shifts of all cores, and keeps the best plan and bound."""
 
     def __init__(self, incumbent: Incumbent, limits: SearchLimits, told: Callable[[], None]) -> None:
         self._incumbent = incumbent
@@ -162,7 +162,7 @@ class Portfolio:
 
 
 class Core:
-    """Knows what runs on one core, and what follows."""
+    """Holds the search that runs on one core, and the shifts that follow."""
 
     def __init__(self, shifts: Iterator[Shift]) -> None:
         self.shifts = shifts
@@ -177,7 +177,7 @@ class Core:
 
 
 def search_counted(incumbent: Incumbent, iterations: int, limits: SearchLimits) -> str:
-    """Search in this process, so many iterations of each kind: the same input finds the same plan."""
+    """Run this many iterations of each search in this process: the same input gives the same plan."""
     for search in SERIAL:
         if is_installed(search) and not reason_to_stop(incumbent, limits.target_gap):
             order = order_of(incumbent, Shift(search=search, share=1.0, seed=limits.seed))
@@ -191,7 +191,7 @@ def _countdown(iterations: int) -> Callable[[], bool]:
 
 
 def take_answer(incumbent: Incumbent, answer: Mapping[str, object]) -> bool:
-    """Keep what a search says if it is better; return True if it was."""
+    """Keep a search's plan or bound if it is better; return True if it was."""
     if "slots" in answer:
         return incumbent.offer(decode_slots(incumbent.problem, answer["slots"]))  # type: ignore[arg-type]
     if "bound" in answer:
@@ -225,17 +225,17 @@ def cores_to_use() -> int:
     return min(MOST_CORES, len(os.sched_getaffinity(0)))
 
 
-# A search in a process of its own: it is given an order, and its answers are read line by line.
+# Run a search in its own process: send it an order, and read its answers line by line.
 WORKER = (sys.executable, "-P", "-m", "slipway.jobs.plan.inputs.worker")
-# Each process has one core; a library's own threads would only take it from the other one.
+# Each process has one core; threads of a library would take time from the other process.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 
 class SearchProcess:
-    """Starts a search; `answers` is what to wait for."""
+    """Starts a search; wait on `answers`, its output."""
 
     def __init__(self, order: SearchOrder) -> None:
-        # In a session of its own, Ctrl-C reaches the parent alone, which then has the best plan to return.
+        # In its own session it gets no Ctrl-C: only the parent does, and then returns the best plan.
         self._process = subprocess.Popen(
             WORKER,
             stdin=subprocess.PIPE,
@@ -247,12 +247,12 @@ class SearchProcess:
         assert self._process.stdout is not None
         self.answers = self._process.stdout
         self._rest = b""
-        # A large order fills the pipe until the process has started: nobody waits for that.
+        # A large order fills the pipe until the process has started, so a thread writes it.
         self._speaker = threading.Thread(target=self._say, args=(encode_order(order),), daemon=True)
         self._speaker.start()
 
     def read(self) -> list[Mapping[str, object]] | None:
-        """Return the answers that have arrived, or None when there will be no more."""
+        """Return the answers that have arrived, or None once no more will come."""
         arrived = os.read(self.answers.fileno(), 1 << 20)
         if not arrived:
             return None
@@ -264,7 +264,7 @@ class SearchProcess:
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """End the process; it holds nothing that would be lost."""
+        """End the process; nothing is lost by that."""
         self._process.kill()
         self._process.wait()
         self._speaker.join()
@@ -280,14 +280,14 @@ class SearchProcess:
             self._process.stdin.flush()
 
 
-# Which search runs when on which core: what was measured to find most on problems of each size.
-FEW_JOBS = 30  # so many an exact search can still settle
-SERIAL = ("bound", "lanes")  # where iterations count, not time: exact search counts none
+# The shifts of each core, by the size of the problem: those that were measured to find the best plans.
+FEW_JOBS = 30  # an exact search can still solve problems of this size
+SERIAL = ("bound", "lanes")  # the searches of search_counted: exact search has no iterations to count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """Gives a search a share of the whole time; it may end earlier."""
+    """One search and its share of the whole time; it may end earlier."""
 
     search: str
     share: float
@@ -295,7 +295,7 @@ class Shift:
 
 
 def shifts_of(problem: PlanProblem, cores: int, seed: int) -> list[Iterator[Shift]]:
-    """Return the shifts of each core, one after the other without an end."""
+    """Return an endless sequence of shifts for each core."""
     table = _table(problem)
     if cores == 1:
         table = ([(search, share / 2) for rows in table for search, share in rows],)
@@ -315,7 +315,7 @@ def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
 
 
 def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
-    """Yield the shifts whose search is installed, then plain searches with other seeds."""
+    """Yield the shifts whose search is installed, then repeat plain searches with other seeds."""
     rows = [(search, share) for search, share in rows if is_installed(search)]
     for search, share in rows:
         yield Shift(search=search, share=share, seed=seed)
@@ -326,5 +326,5 @@ def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
 
 
 def is_installed(search: str) -> bool:
-    """Tell whether a search has the package that it needs beside the base install."""
+    """Return True if the package that a search needs beyond the base install is there."""
     return search != "exact" or find_spec("ortools") is not None

@@ -8,7 +8,7 @@
     settings = { size = "large", steps = 1000 }
     grid = { learning_rate = [1e-4, 3e-4], global_batch = [256, 512] }
 
-Each point of a grid is a job, and its modes come from the estimator: of each technique the fastest that fits.
+Each point of a grid is a job. The estimator gives its modes: the fastest variant of each technique that fits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Place(NamedTuple):
 def read_sweep(path: Path) -> PlanFile:
     try:
         found = tomllib.loads(read_text(path, MOST_BYTES))
-    except (ValueError, RecursionError) as error:  # of TOML, or of a number of more than 4,300 digits
+    except (ValueError, RecursionError) as error:  # bad TOML, or a number of more than 4,300 digits
         raise CannotPlan(
             f"{path} is not TOML: {printable(str(error))}", hint="the format is in docs/planner.md"
         ) from None
@@ -98,7 +98,7 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
     if is_spot and (spot := find_rate(rates(), place.instance.name, place.region or None, SPOT)):
         place = replace(place, rate=spot)
     devices = place.instance.accelerator.count if place.instance.accelerator else 1
-    most = 1 if kinds.get(cluster) == "mpi" else place.most_nodes  # that one has one job at a time
+    most = 1 if kinds.get(cluster) == "mpi" else place.most_nodes  # an MPI cluster runs one job at a time
     pool = Pool(
         type=place.instance.name,
         nodes=found.whole("nodes", most if cluster else None),
@@ -198,7 +198,7 @@ def _can_train_on(recipe: Recipe, pool: Pool) -> bool:
 def _accepts(
     recipe: Recipe, settings: Mapping[str, str], hardware: PricedHardware, more: Mapping[str, str]
 ) -> bool:
-    """Tell whether the recipe takes what a technique sets, beside what is asked for, on such nodes."""
+    """Return True if the recipe accepts the technique's settings besides the job's own on such nodes."""
     if any(settings.get(name, value) != value for name, value in more.items()):
         return False
     try:
@@ -229,7 +229,7 @@ def _grid(found: Fields) -> dict[str, list[str]]:
 
 
 def _word(where: str, key: str, value: object) -> str:
-    """Return a value as `--set` would have it."""
+    """Return a value in the form that `--set` takes."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str | int | float):

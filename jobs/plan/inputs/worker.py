@@ -1,7 +1,7 @@
-"""One search in a process of its own, which portfolio.py starts by this module's name.
+"""Run one search in its own process, which portfolio.py starts by this module's name.
 
-It reads one order from stdin and writes each better plan or bound to stdout. When stdin closes, its parent
-has ended, and so does it. A further search is one row of SEARCHES or PROOFS.
+It reads one order from stdin and writes each better plan or bound to stdout. When stdin closes, the
+parent has ended, and this process ends, too. To add a search, add a row to SEARCHES or PROOFS.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from slipway.jobs.plan.search.list_schedule import Slot, as_plan
 from slipway.jobs.plan.search.model import LowerBound, NodeDevices
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
-# What a search's process and its parent say to each other: JSON, one message a line. An order is a plan, as
-# a file has it, and what to do with it. In answers, an option is its place among those of its job.
+# The messages between a search's process and its parent: JSON, one a line. An order is a plan, in the format
+# of its file, and what to do with it. Answers name an option by its index among those of its job.
 Placed: TypeAlias = list[tuple[int, int, list[tuple[int, list[int]]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOrder:
-    """Asks a process for one search from a first plan."""
+    """Orders one search, which starts from a first plan."""
 
     search: str  # a name in worker.SEARCHES
     problem: PlanProblem
@@ -100,17 +100,17 @@ Answer: TypeAlias = dict[str, object]
 def main() -> None:
     order = decode_order(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # A library that prints must not speak between our lines.
+    # A library that prints must not write between our lines.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     attempt(order, lambda: True, lambda answer: _send(answers, answer))
 
 
 def attempt(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[Answer], object]) -> None:
-    """Search or prove as ordered; a search that fails answers so, and loses no plan that others found."""
+    """Search or prove as ordered; if that fails, answer so: the plans that others found are kept."""
     try:
         _run(order, keep_going, answer)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other searches go on
+    except Exception as error:  # noqa: BLE001 - whatever fails, the other searches go on
         answer({"failed": f"{order.search}: {type(error).__name__}: {error}"})
 
 

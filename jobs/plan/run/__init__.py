@@ -1,1 +1,1 @@
-"""Run a plan over clusters: each job in its turn, and planned again when something comes otherwise."""
+"""Run a plan over clusters: start each job in its turn, and plan again if something goes differently."""

@@ -1,4 +1,4 @@
-"""The clusters as a plan's executor: each attempt is a job like any other, submitted, read and cancelled."""
+"""Run a plan's jobs on clusters: submit each attempt as an ordinary job, follow it and cancel it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from slipway.jobs.words.run import Agreed, AnyFound, JobState, Run
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say, printable
 
-# What a job may take beyond its plan before its cluster ends it: nodes boot, images are pulled. A scheduler
-# fills the gaps before a large job only with those whose limit it knows.
+# How long beyond its plan a job may run before its cluster ends it: nodes boot, images are pulled. A
+# scheduler fills the gaps before a large job only with jobs whose time limit it knows.
 START_SECONDS = 900
-# Words of the platforms for a job that somebody ended, and for one whose machine went away.
+# How the platforms report a job that somebody ended, and one whose machine was lost.
 _WITHDRAWN = re.compile(r"cancel|^stopped$|terminated by", re.IGNORECASE)
 _LOST = re.compile(r"MainNodeLost|NODE_FAIL|BOOT_FAIL|Host EC2| was lost")
 
 
 LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
-PLAN_AGREED = Agreed(usd=float(sys.maxsize), is_unknown_fine=True)  # all of a plan is agreed to, or refused
+PLAN_AGREED = Agreed(usd=float(sys.maxsize), is_unknown_fine=True)  # a plan is agreed to as a whole
 
 
 class NoTarget(SlipwayError):
@@ -51,22 +51,22 @@ class NoTarget(SlipwayError):
 
 @dataclass(slots=True)
 class WatchedRun:
-    """Remembers where a run is, and what was read of its log so far."""
+    """Remembers where a run is, and how far its log was read."""
 
     target: Target
-    log: LogReader | None = None  # None: it has not started
+    log: LogReader | None = None  # None: the run has not started
     first: Report | None = None
     last: Report | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterExecutor:
-    """Submits to the clusters of a plan's pools; `tag` tells its jobs from those of another run."""
+    """Submits to the clusters of a plan's pools; `tag` marks the jobs of this run of the plan."""
 
     pools: tuple[Pool, ...]
     tag: str
     say: Say = lambda _: None
-    complete: Callable[[Job, Target], Job] = lambda job, target: job  # what depends on the cluster
+    complete: Callable[[Job, Target], Job] = lambda job, target: job  # fills in what depends on the cluster
     targets: dict[int, Target] = field(default_factory=dict)
     _watched: dict[str, WatchedRun] = field(default_factory=dict)
 
@@ -86,9 +86,9 @@ class ClusterExecutor:
             platform_of(found.target).cancel(found, why)
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
-        """Return nodes that a cluster no longer has: it was destroyed, or deployed again with fewer.
+        """Return the nodes that a cluster no longer has: it was destroyed, or deployed again with fewer.
 
-        A broken machine is not among them: another replaces it.
+        A broken machine does not count: another one replaces it.
         """
         return frozenset(
             (pool_index, node)
@@ -97,7 +97,7 @@ class ClusterExecutor:
         )
 
     def has_everywhere(self, job: PlanJob) -> bool:
-        """Return True for checkpoints on S3: a cluster's files are its own."""
+        """Return True if the checkpoints are on S3: files on a cluster can be read only there."""
         return job.job is not None and (job.job.checkpoints or "").startswith("s3://")
 
     def _sight(self, run: str) -> Sight:
@@ -113,7 +113,7 @@ class ClusterExecutor:
         )
 
     def _found(self, run: str) -> tuple[AnyFound, WatchedRun]:
-        if run not in self._watched:  # another process sent it
+        if run not in self._watched:  # another process submitted it
             self._watched[run] = WatchedRun(self._find_target(run))
         watched = self._watched[run]
         return refresh(run, watched.target), watched
@@ -142,7 +142,7 @@ class ClusterExecutor:
 
 
 def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
-    """Read what the first rank printed since the last look."""
+    """Read what rank 0 printed since the last look."""
     if found.run.started_at is None:
         return
     if watched.log is None:
@@ -164,7 +164,7 @@ def world_of(
     changed: Callable[[Ledger], None],
     switch_seconds: int = SWITCH_SECONDS,
 ) -> PlanWorld:
-    """Return what a run of a plan needs of the world, where it runs on clusters."""
+    """Build the PlanWorld of a plan that runs on clusters."""
     from slipway.jobs.plan.search.first_plan import greedy
 
     look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
@@ -182,7 +182,7 @@ def world_of(
 
 
 def amount_beyond(plan: Plan, agreed: Agreed) -> str:
-    """Say what a plan costs, if that is more than was agreed to; a price of 0 is one that nobody knows."""
+    """Return what a plan costs if that is more than was agreed to, else ''; 0 is an unknown price."""
     unpriced = sorted({printable(pool.type[:60]) for pool in plan.pools if not pool.price_per_hour})
     if aws.is_in_yard() or (agreed.is_unknown_fine if unpriced else plan.dollars <= agreed.usd):
         return ""
@@ -192,7 +192,7 @@ def amount_beyond(plan: Plan, agreed: Agreed) -> str:
 
 
 def refuse_unrunnable(plan: Plan) -> None:
-    """Refuse a plan of which something cannot be submitted, before anything is."""
+    """Refuse a plan if any part of it cannot be submitted, before anything is."""
     for pool in plan.pools:
         if not pool.cluster:
             raise NoTarget(
@@ -243,7 +243,7 @@ def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: 
 
 
 def outcome_of(run: Run) -> str | None:
-    """Say in the plan's words how a run ended; None while it has not."""
+    """Return how a run ended, as an outcome of Sight; None while it has not ended."""
     if not run.state.is_final:
         return None
     if run.state is JobState.SUCCEEDED:
@@ -254,11 +254,11 @@ def outcome_of(run: Run) -> str | None:
     return "withdrawn" if _WITHDRAWN.search(run.status) or _WITHDRAWN.search(run.reason or "") else "failed"
 
 
-# A plan's own commands on the clusters that it chose: refused in time, and completed for each.
+# Users' own commands in a plan: check them early against the clusters that it chose, and complete them.
 
 
 def refuse_unfit_commands(plan: Plan) -> None:
-    """Refuse what the cluster of a command would refuse when its turn comes, before anything is submitted."""
+    """Before anything is submitted, refuse the commands that their clusters would refuse later."""
     jobs = {job.name: job for job in plan.jobs}
     for assignment in plan.assignments:
         job, pool = jobs[assignment.job], plan.pools[assignment.pool]

@@ -1,4 +1,4 @@
-"""What to do next, decided from what is known: who may start, who must move, and whether to plan again."""
+"""Decide what to do next: which jobs may start, which must move, and whether to plan again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from slipway.jobs.plan.run.journal import JobStage, JobStanding, Ledger
 from slipway.jobs.plan.search.model import Assignment, PlanJob
 from slipway.jobs.plan.search.replan import Standing
 
-OFF = 0.1  # an estimate that is off by more is a reason to plan again
-_LEAST_SEEN = 0.05  # of a job, between two reports, before its pace says anything
-_ALMOST = 0.95  # of an attempt whose progress nobody reports, however long it takes
+OFF = 0.1  # as a share: plan again if an estimate is off by more
+_LEAST_SEEN = 0.05  # share of a job between two reports, from which on its pace counts
+_ALMOST = 0.95  # the most that counts as done of an attempt that reports no progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Says how much of the whole job was done at a moment."""
+    """Holds how much of the whole job was done at a moment."""
 
     at: float  # Unix seconds
     done: float
@@ -24,18 +24,18 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """Says what a cluster knows of an attempt now."""
+    """Holds what a cluster knows of an attempt now."""
 
     outcome: str | None = None  # succeeded, failed, withdrawn or lost (with its node); None: it has not ended
     began: float | None = None  # Unix seconds; None: its processes have not started
     ended: float | None = None
-    first: Report | None = None  # of this attempt; what came before it was its start
+    first: Report | None = None  # the first report of this attempt: the time before it was its start-up
     last: Report | None = None
     why: str = ""
 
 
 def find_ready(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJob, Assignment]]:
-    """Yield the jobs whose turn it is on every device that the plan gives them."""
+    """Yield the jobs that are next on every device that the plan gives them."""
     taken = {
         device
         for standing in ledger.jobs.values()
@@ -51,7 +51,7 @@ def find_ready(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJo
 
 
 def find_skipped(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJob, str]]:
-    """Yield the jobs that wait for one that will never succeed, each with that one's name."""
+    """Yield each job that depends on one that will never succeed, with the name of that one."""
     for job in jobs:
         if ledger.jobs[job.name].stage is JobStage.WAITING:
             for name in job.depends_on:
@@ -62,7 +62,7 @@ def find_skipped(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[Plan
 
 
 def find_movers(ledger: Ledger) -> Iterator[tuple[str, Assignment]]:
-    """Yield the jobs that run elsewhere than the plan in force has them."""
+    """Yield the jobs that run elsewhere than the current plan has them."""
     for name, standing in ledger.jobs.items():
         planned, current = standing.planned, standing.assignment
         if standing.stage is JobStage.RUNNING and planned and current and _place(planned) != _place(current):
@@ -78,9 +78,9 @@ def devices_of(assignment: Assignment) -> set[tuple[int, int, int]]:
 def standing_of(
     standing: JobStanding, sight: Sight | None, now: float, *, saved_in: frozenset[int] | None
 ) -> Standing:
-    """Estimate how far a job is, and how its pace compares with the first estimate.
+    """Estimate how far a job has come, and how its pace compares with the first estimate.
 
-    `saved_in` are the pools of the only cluster that can read its checkpoints; None: all can.
+    `saved_in` are the pools whose cluster can read its checkpoints; None means all pools.
     """
     current = standing.assignment
     share, pace = (0.0, None) if current is None or sight is None else progress_of(standing, sight, now)
@@ -98,9 +98,9 @@ def standing_of(
 
 
 def progress_of(standing: JobStanding, sight: Sight, now: float) -> tuple[float, float | None]:
-    """Return what share of an attempt's work is done, and what is left over what was planned for that.
+    """Return which share of an attempt's work is done, and its remaining time over the time planned for that.
 
-    The second is None while nobody can tell: a job that has just begun says nothing about its pace.
+    The second is None while it is unknown: the pace of a job that has just begun says nothing.
     """
     assert standing.assignment is not None
     if sight.began is None:
@@ -121,12 +121,12 @@ def progress_of(standing: JobStanding, sight: Sight, now: float) -> tuple[float,
 
 
 def left_after(standing: JobStanding, sight: Sight) -> float:
-    """Return what is left of a job whose attempt was stopped: what it reported is saved, nothing else."""
+    """Return the share of a job that is left after a stopped attempt: only reported work is saved."""
     return standing.left if sight.last is None else min(standing.left, max(0.0, 1 - sight.last.done))
 
 
 def is_another_plan(ledger: Ledger, assignments: Sequence[Assignment]) -> bool:
-    """Return True if a job is to run elsewhere, otherwise, or in another turn than the plan in force says."""
+    """Return True if any job gets another place, mode or turn than in the current plan."""
     before = [
         (each.planned.start, name, _place(each.planned))
         for name, each in ledger.jobs.items()

@@ -1,4 +1,4 @@
-"""The file beside a plan that says what was done: written and synced before anything else is done."""
+"""Keep a plan's journal, the file of what was done: each event is written and synced before the next step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoPlanJournal(SlipwayError):
 
 
 class PlanJournal:
-    """One file of one plan; `opened` keeps others away from it."""
+    """The journal file of one plan; `opened` locks it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class PlanJournal:
 
     @contextmanager
     def opened(self) -> Iterator[list[HappenedEvent]]:
-        """Hold the journal, and give what it says; a line that a crash cut short never happened."""
+        """Lock the journal and yield its events; a last line that a crash cut short does not count."""
         file = self._open()
         try:
             try:
@@ -87,16 +87,16 @@ class PlanJournal:
         )
 
 
-# What has happened to a plan: one line of JSON each. Reading them again tells all that there is to know.
+# The events of a plan, one line of JSON each. To read them again restores all that is known of it.
 
 
 class DamagedEvents(SlipwayError):
-    """Reports a journal whose lines cannot be read: what was done is not known, so nothing is done."""
+    """Reports a journal that cannot be parsed: what was done is unknown, so nothing more is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReplaced:
-    """A plan came into force: the first one, or another for what is left."""
+    """A plan became the current one: the first, or a new one for what is left."""
 
     at: float  # Unix seconds, as in all events
     why: str
@@ -105,7 +105,7 @@ class PlanReplaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptIntended:
-    """An attempt of a job is about to be submitted; after a crash it is submitted as it stands here."""
+    """An attempt of a job is about to be submitted; after a crash exactly this attempt is submitted."""
 
     at: float
     job: str
@@ -123,7 +123,7 @@ class AttemptSubmitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStopping:
-    """The attempt was asked to save and end, to go on elsewhere."""
+    """The attempt was asked to save and end, so that the job can go on elsewhere."""
 
     at: float
     job: str
@@ -134,7 +134,7 @@ class AttemptStopping:
 class AttemptEnded:
     at: float
     job: str
-    outcome: str  # succeeded, failed, stopped (it goes on elsewhere) or withdrawn (by somebody)
+    outcome: str  # succeeded, failed, stopped (to go on elsewhere) or withdrawn (by a person)
     left: float
     began: float | None  # when its processes started
     ratio: float = 1.0  # its time over the first estimate
@@ -143,7 +143,7 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSkipped:
-    """A job that is never to run, since what it waits for failed."""
+    """A job will never run, since a job that it depends on failed."""
 
     at: float
     job: str
@@ -193,11 +193,11 @@ def _assignment(record: Mapping[str, Any]) -> Assignment:
     return Assignment(**{**record, "mode": Mode(**{**mode, "settings": settings}), "placement": shares})
 
 
-# Where each job of a plan stands: the sum of its events, and nothing else.
+# The state of each job of a plan, computed only from its events.
 
 
 class AnotherPlan(SlipwayError):
-    """Reports a journal of other jobs than the plan's."""
+    """Reports a journal that belongs to another plan."""
 
     exit_code = 2
 
@@ -224,7 +224,7 @@ class JobStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stint:
-    """One attempt as it was, for the picture of what happened."""
+    """One attempt as it really ran, for the drawing."""
 
     assignment: Assignment
     began: float
@@ -240,8 +240,8 @@ class JobStanding:
     ratios: Mapping[str, float] = field(default_factory=dict)  # by instance type: its time over the estimate
     run: str | None = None
     sent_at: float = 0.0
-    assignment: Assignment | None = None  # of the attempt
-    planned: Assignment | None = None  # of the plan in force
+    assignment: Assignment | None = None  # of the current attempt
+    planned: Assignment | None = None  # in the current plan
     why: str = ""
     stints: tuple[Stint, ...] = ()
 
@@ -249,7 +249,7 @@ class JobStanding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     jobs: Mapping[str, JobStanding]
-    began: float = 0.0  # when the first plan came into force
+    began: float = 0.0  # when the first plan began
     plans: int = 0
 
     @property
@@ -258,7 +258,7 @@ class Ledger:
 
 
 def what_ran(ledger: Ledger, now: float) -> Iterator[Assignment]:
-    """Yield each attempt where and when it was, those that go on until now."""
+    """Yield where and when each attempt ran; attempts that still run end now."""
     for job in ledger.jobs.values():
         for stint in job.stints:
             yield _as_it_was(stint.assignment, ledger, stint.began, stint.ended)
@@ -288,7 +288,7 @@ def new_ledger(jobs: Iterable[PlanJob], events: Iterable[HappenedEvent] = ()) ->
 
 
 def after(ledger: Ledger, event: HappenedEvent) -> Ledger:
-    """Return the ledger with one event more."""
+    """Return the ledger after one more event."""
     if isinstance(event, PlanReplaced):
         planned = {each.job: each for each in event.assignments}
         jobs = {name: replace(job, planned=planned.get(name)) for name, job in ledger.jobs.items()}

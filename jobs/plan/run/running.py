@@ -1,7 +1,7 @@
-"""Run a plan to its end: look, note what ended, plan again if there is news, and start whose turn it is.
+"""Run a plan to its end: look, note what ended, plan again if there is news, and start the next jobs.
 
-Every step is written to the journal before it is done. A run that was killed at any point begins again by
-reading it, and finds the same attempts under the same names: nothing runs twice.
+Every step is written to the journal before it is done. A run that was killed at any point can start again
+from the journal, and finds the same attempts under the same names: nothing runs twice.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from slipway.jobs.plan.search.replan import Situation, Solve, replan
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import Say
 
-MISTAKE = 2  # the exit code of what no second try mends
+MISTAKE = 2  # the exit code of errors that a second try cannot mend
 _PERCENT = 100
 
 
 class Executor(Protocol):
-    """Does what was decided, on whatever runs the jobs. Each answer may be asked for again after a crash."""
+    """Submits, watches and stops jobs. After a crash each call may come a second time."""
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
-        """Submit an attempt and return its id; the same attempt once more returns the same id."""
+        """Submit an attempt and return its id; submitted again, the same attempt has the same id."""
 
     def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
-        """Say what is known of each run, by the name of its job."""
+        """Return what is known of each run, by the name of its job."""
 
     def stop(self, run: str, why: str) -> None:
-        """Ask a run to save and end; one that has ended already is no error."""
+        """Ask a run to save and end; do nothing if it has ended already."""
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
-        """Return the (pool, node) that take no job now."""
+        """Return the (pool, node) pairs that take no job now."""
 
     def has_everywhere(self, job: PlanJob) -> bool:
         """Return True if every pool can read what the job saves."""
@@ -57,21 +57,21 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWorld:
-    """Holds all that a run of a plan needs of the world."""
+    """Holds what a run of a plan needs from outside: executor, clock, journal and solver."""
 
     executor: Executor
     journal: PlanJournal
     now: Callable[[], float]  # Unix seconds
-    pause: Callable[[], None]  # until it is worth looking again
+    pause: Callable[[], None]  # waits until it is time to look again
     solve: Solve
     switch_seconds: int
     began: float  # when the plan was first run
     say: Say
-    changed: Callable[[Ledger], None] = lambda _: None  # for pictures
+    changed: Callable[[Ledger], None] = lambda _: None  # called when the ledger has changed, to draw it
 
 
 class PlanRun:
-    """One plan on its way; `finish` takes it to its end."""
+    """A plan that runs; `finish` runs it to its end."""
 
     def __init__(self, plan: Plan, around: PlanWorld, events: list[HappenedEvent]) -> None:
         self.plan = plan
@@ -110,7 +110,7 @@ class PlanRun:
         self._start()
 
     def _go_on(self) -> None:
-        """Ask again for what a run that was killed had begun to ask for."""
+        """Repeat the requests that a killed run had begun."""
         for job in self.ledger.jobs.values():
             if job.stage is JobStage.STOPPING and job.run:
                 self._around.executor.stop(job.run, job.why)
@@ -172,13 +172,13 @@ class PlanRun:
             known = self._paces.get(attempt)
             if pace is None:
                 continue
-            if known is None or abs(pace / known - 1) > decisions.OFF:  # until it is known, a job cannot move
+            if known is None or abs(pace / known - 1) > decisions.OFF:  # until then, a job cannot move
                 self._paces[attempt] = pace
                 news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news
 
     def _note_added(self) -> list[str]:
-        """Find jobs that were written into the plan's file since it was begun."""
+        """Find the jobs that were added to the plan's file since the run began."""
         added = [
             name
             for name, job in self.ledger.jobs.items()
@@ -197,7 +197,7 @@ class PlanRun:
         answer = replan(self._situation(sights, now), self._around.solve)
         self._homeless = answer.homeless
         assignments = tuple(as_assignment(name, slot) for name, slot in answer.slots.items())
-        is_told = any(sight.outcome == "lost" for sight in sights.values())  # also where all stays
+        is_told = any(sight.outcome == "lost" for sight in sights.values())  # even if no job moves
         if not is_told and not decisions.is_another_plan(self.ledger, assignments):
             return
         why = "; ".join(news)
@@ -246,7 +246,7 @@ class PlanRun:
             self._send(job.name)
 
     def _saved_in(self, job: PlanJob) -> frozenset[int] | None:
-        """Return the pools of the one cluster that has a job's checkpoints; None where all have them."""
+        """Return the pools of the only cluster with a job's checkpoints; None if all pools can read them."""
         stints, current = self.ledger.jobs[job.name].stints, self.ledger.jobs[job.name].assignment
         last = current or (stints[-1].assignment if stints else None)
         if last is None or self._around.executor.has_everywhere(job):
@@ -256,7 +256,7 @@ class PlanRun:
         return frozenset(same)
 
     def _send_waiting(self) -> None:
-        """Send what is intended and was not taken yet: we were killed, or the cluster was busy."""
+        """Submit the attempts that were intended but not taken: we were killed, or the cluster was busy."""
         for name, job in [*self.ledger.jobs.items()]:
             if job.stage is JobStage.SENDING:
                 self._send(name)

@@ -1,1 +1,1 @@
-"""The planner: which job runs where, when, and split over which devices, with a proof of how good that is."""
+"""Search for a plan: which job runs where, when and on which devices, with a proof of how good it is."""

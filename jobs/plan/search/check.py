@@ -1,7 +1,7 @@
 """Check a finished plan against its jobs, pools and goal, knowing nothing of how it was found.
 
-Every plan passes here before anybody sees it. It shares no code with what searches, so that one mistake
-cannot be made twice: a new promise of plans is one generator in _STAGES.
+Every plan is checked here before anybody sees it. This module shares no code with the searches, so that they
+cannot share a mistake. To check a new rule, add a generator to _STAGES.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from slipway.jobs.plan.search.model import Assignment, Billing, Objective, Plan,
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import printable
 
-# Sums of dollars and of rework are added up in another order than the search's.
+# Dollars and rework are summed in another order than in the searches.
 _ROUNDING = 1e-6
 _FLOAT = 1e-12  # of a number of seconds
 _MOST_SAID = 3
 
 
 class InvalidPlan(SlipwayError):
-    """Reports a plan that breaks a rule: nobody may run it."""
+    """Reports a plan that breaks a rule and must not run."""
 
 
 def check(plan: Plan) -> None:
@@ -71,7 +71,7 @@ def _times(plan: Plan) -> Iterator[str]:
 
 
 def _needed_seconds(plan: Plan, each: Assignment) -> float:
-    """Add what a spot pool's interruptions are expected to repeat."""
+    """Return the mode's seconds, plus the work that interruptions of a spot pool are expected to repeat."""
     pool = plan.pools[each.pool]
     if not pool.is_spot:
         return each.mode.seconds
@@ -146,7 +146,7 @@ def _budget(plan: Plan) -> Iterator[str]:
 
 
 def _bound(plan: Plan) -> Iterator[str]:
-    """A plan below its lower bound shows that one of the two is wrong."""
+    """Report a plan below its lower bound: one of the two is wrong."""
     ends = [each.start + each.seconds for each in plan.assignments]
     value = _dollars(plan) if plan.goal.objective is Objective.COST else max(ends, default=0)
     if not math.isfinite(plan.bound.value) or plan.bound.value > value * (1 + _ROUNDING) + _ROUNDING:
@@ -181,7 +181,7 @@ def _quoted(name: str) -> str:
     return f"'{printable(name[:60])}'"
 
 
-# A later stage may believe what an earlier one has checked.
+# A later stage may rely on what an earlier one has checked.
 _STAGES: tuple[tuple[Callable[[Plan], Iterator[str]], ...], ...] = (
     (_jobs_once,),
     (_modes,),

@@ -1,4 +1,4 @@
-"""What became of a plan: which jobs run otherwise than in an earlier one, and what that changes in all."""
+"""Compare a plan with an earlier one: which jobs run otherwise, and how makespan and dollars change."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def _words(plan: Plan, each: Assignment) -> str:
     )
 
 
-# A plan in words: what its table, its picture and its summary say alike.
+# Describe a plan in words, for its table, its picture and its summary.
 
 
 def dollars_of_job(plan: Plan, each: Assignment) -> float:
-    """Return what a job's share of its nodes costs while it runs."""
+    """Return the cost of a job's share of its nodes while it runs."""
     return dollars_of(each.mode, plan.pools[each.pool], each.seconds)
 
 
@@ -135,6 +135,6 @@ def bound_words(plan: Plan) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """Say in one line what the plan takes, how far from the best it may be, and why the search ended."""
+    """Return one line: makespan, dollars, how far from the best the plan may be, and why the search ended."""
     said = f"makespan {clock(plan.makespan)}, ${plan.dollars:,.2f}; {bound_words(plan)}"
     return f"{said}; stopped: {plan.stopped}" if plan.stopped else said

@@ -1,7 +1,7 @@
-"""Why a job has its mode: what each other one would make of the plan.
+"""Explain a job's mode: show which plan each other mode would lead to.
 
-The jobs are listed anew with the other mode, all others as they are and in their order. Nothing is searched:
-with the other mode the plan needs at most what is shown.
+The jobs are placed again with the other mode; all other jobs keep their modes and order. There is no search,
+so what is shown is the most that a plan with the other mode needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Alternative:
     is_chosen: bool
     makespan: int
     dollars: float
-    misses: str  # the deadline or budget that this plan would miss; empty: none
+    misses: str  # the deadline or budget that this plan would miss, or empty
 
     @property
     def device_hours(self) -> float:
@@ -46,7 +46,7 @@ class ModeExplanation:
 
 
 def explain(plan: Plan, job: str) -> ModeExplanation:
-    """Compare the job's mode with each other one that some pool has room for."""
+    """Compare the job's mode with each other mode that fits a pool."""
     names = [each.name for each in plan.jobs]
     refuse_stranger(job, names)
     place, problem = names.index(job), new_problem(plan.jobs, plan.pools, plan.goal)
@@ -91,7 +91,7 @@ def _try(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Altern
 
 
 def _schedules(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Iterator[list[Slot]]:
-    """Yield all jobs in the order of their starts, with the job at its turn, before all others and last."""
+    """Yield three schedules, all jobs in order of start: with the job in its turn, first and last."""
     options = [option_as_assigned(each, plan.pools[each.pool]) for each in plan.assignments]
     options[place] = option
     fixed = replace(problem, options=tuple((each,) for each in options))
@@ -117,7 +117,7 @@ def _missed(plan: Plan) -> str:
 
 
 def _why(own: Alternative, others: Sequence[Alternative], plan: Plan) -> str:
-    """Compare device-hours and dollars, which are what jobs take from each other."""
+    """Compare device-hours or dollars, the resources that jobs take from each other."""
     if not others:
         return "no pool has room for another mode"
     of_cost = plan.goal.objective is Objective.COST
@@ -154,7 +154,7 @@ def _next_best(others: Sequence[Alternative], plan: Plan) -> str:
     )
 
 
-# The plan as a user of Python gets it: it explains its choices, and compares itself with another.
+# The plan for users of Python: it explains its choices, and compares itself with another plan.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,20 +164,20 @@ class AnsweredPlan(Plan):
         return cls(**{field.name: getattr(plan, field.name) for field in fields(Plan)})
 
     def explain(self, job: str) -> ModeExplanation:
-        """Say why a job has its mode, and what the next best would cost."""
+        """Explain a job's mode, and what the next best would cost."""
         return explain(self, job)
 
     def diff(self, earlier: Plan) -> PlanDiff:
-        """Say what is otherwise than in an earlier plan."""
+        """Return the differences from an earlier plan."""
         return diff(self, earlier)
 
 
-# What a person should know of modes that no plan uses.
+# Notes on modes that no plan uses.
 _MOST_TOLD = 3
 
 
 def left_out(jobs: Sequence[PlanJob]) -> list[str]:
-    """Tell of modes that are slower than one with fewer devices; the first few by name."""
+    """Return notes on modes that are no faster than one with fewer devices; name the first few."""
     found = [line for job in jobs for line in _slower(job)]
     more = len(found) - _MOST_TOLD
     return [*found[:_MOST_TOLD], f"{more} more modes are left out for the like"] if more > 0 else found

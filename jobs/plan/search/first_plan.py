@@ -1,4 +1,4 @@
-"""The first plan of every search, which itself needs none: the best of some lists."""
+"""Make the first plan, from which every search starts: the best of some list schedules."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, after_depe
 from slipway.jobs.plan.search.model import Billing, Objective, Pool
 from slipway.jobs.plan.search.options import Option, PlanProblem
 
-# What comes first; by which of them a plan is best differs from instance to instance.
+# Orders of jobs: which one gives the best plan differs from problem to problem.
 ORDERS: tuple[Callable[[Option], tuple[int, ...]], ...] = (
     lambda option: (option.seconds,),
     lambda option: (option.area,),
     lambda option: (option.devices, option.seconds),
 )
-# How long a plan may take, in the area's bound: a few guesses, then all between.
+# How long a plan may take, as a multiple of the area bound: a few guesses, then all between.
 STRETCHES = (1.01, 1.04, 1.08, 1.0, 1.02, 1.06, 1.12, 1.2, 1.3, *(1 + step / 200 for step in range(80)))
-NODE_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)  # of the nodes that are used, where whole nodes are paid
-AREA_WEIGHTS = (0.0, 0.3, 1.0, 3.0)  # beside dollars: how dear devices are while many jobs want them
-DOLLAR_WEIGHTS = (0.0, 1.0, 4.0, 16.0)  # beside area, where there is a budget
-PLACED_JOBS = 12_000  # in all trials together: what fits into a second
+NODE_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)  # shares of the nodes to use, if whole nodes are billed
+AREA_WEIGHTS = (0.0, 0.3, 1.0, 3.0)  # weights of device-seconds besides dollars
+DOLLAR_WEIGHTS = (0.0, 1.0, 4.0, 16.0)  # weights of dollars besides area, if there is a budget
+PLACED_JOBS = 12_000  # in all trials together: as many as fit into a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyTrial:
-    """Says which options a job tries first, until when it should end, and on which share of the nodes."""
+    """Holds which options jobs try first, when they should end, and the share of the nodes that they use."""
 
     paid: Numbers
     limit: int
@@ -36,7 +36,7 @@ class GreedyTrial:
 
 
 def greedy(problem: PlanProblem) -> list[Slot]:
-    """Return the best of some lists: each job takes the cheapest option with which it ends in time."""
+    """Return the best of some schedules in which each job takes the cheapest option that ends in time."""
     if not problem.jobs:
         return []
     found: list[Slot] | None = None
@@ -89,7 +89,7 @@ def _trials(problem: PlanProblem) -> Iterator[GreedyTrial]:
 
 
 def _ranked(problem: PlanProblem, trial: GreedyTrial) -> list[list[Option]]:
-    """Sort each job's options: those that can end in time first, and of them what costs least."""
+    """Sort each job's options: first those that can end in time, the cheapest before the others."""
     ranked = []
     for options, paid in zip(problem.options, trial.paid.tolist(), strict=True):
         order = sorted(range(len(options)), key=lambda at: (options[at].seconds > trial.limit, paid[at]))
@@ -117,7 +117,7 @@ def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> li
 
 
 def due_times(problem: PlanProblem) -> list[int]:
-    """Return when each job has to end, so that those that wait for it can keep their deadlines, too."""
+    """Return when each job has to end, so that the jobs that depend on it can keep their deadlines, too."""
     due = [NEVER if job.deadline is None else job.deadline for job in problem.jobs]
     for job in reversed(list(after_dependencies(problem, range(len(due))))):
         quickest = min(option.seconds for option in problem.options[job])
@@ -137,7 +137,7 @@ def _choose(ranked: Sequence[Option], free: Sequence[FreeDevices], ready: int, l
 
 
 def _nodes(problem: PlanProblem, share: float) -> Iterator[tuple[Pool, int]]:
-    """Yield how many nodes of each pool are used: a share, but as many as any job cannot do without."""
+    """Yield how many nodes of each pool to use: a share, but at least what any job needs."""
     needed = max(min(option.nodes for option in options) for options in problem.options)
     for pool in problem.pools:
         yield pool, min(pool.nodes, max(1, needed, math.ceil(pool.nodes * share)))

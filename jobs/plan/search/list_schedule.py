@@ -1,4 +1,4 @@
-"""Place jobs one after the other, each where it can start first: what every heuristic ends with."""
+"""Place jobs one after the other, each where it can start first; every heuristic ends with this."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slipway.jobs.plan.search.options import Option, PlanProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Says where and when one option of a job runs."""
+    """Holds where and when one option of a job runs."""
 
     option: Option
     start: int
@@ -26,23 +26,23 @@ class Slot:
 
 
 class FreeDevices:
-    """Knows from when on each device of a pool is free."""
+    """Holds from when on each device of a pool is free."""
 
     def __init__(self, pool: Pool) -> None:
         self._free = [[0] * pool.devices_per_node for _ in range(pool.nodes)]
-        # By count of devices (from 1) and node: from when on so many are free, and the sum of their times.
+        # By count of devices (from 1) and node: when this many are free, and the sum of their times.
         self._since = np.zeros((pool.devices_per_node, pool.nodes), dtype=np.int64)
         self._sums = np.zeros_like(self._since)
 
     def first_start(self, option: Option, ready: int = 0) -> int:
-        """Return when `earliest` would start it."""
+        """Return when `earliest` would start the option."""
         since = self._since[-1] if option.nodes else self._since[option.devices - 1]
         if option.nodes > 1:
             return max(ready, int(np.partition(since, option.nodes - 1)[option.nodes - 1]))
         return max(ready, int(since.min()))
 
     def earliest(self, option: Option, ready: int = 0) -> tuple[int, tuple[NodeDevices, ...]]:
-        """Find the first start from `ready` on, and devices that waste least by waiting for it."""
+        """Return the first start from `ready` on, and the devices that idle least until then."""
         if option.nodes:
             return self._whole_nodes(option.nodes, ready)
         since = self._since[option.devices - 1]
@@ -67,14 +67,14 @@ class FreeDevices:
         return start, tuple(NodeDevices(node=node, devices=every) for node in sorted(first.tolist()))
 
     def _latest(self, node: int, start: int, count: int) -> tuple[int, ...]:
-        """Choose of the devices that are free by then those that were busy last."""
+        """Choose `count` of the devices that are free at `start`, those that were busy last."""
         free = self._free[node]
         fitting = sorted((-since, device) for device, since in enumerate(free) if since <= start)
         return tuple(sorted(device for _, device in fitting[:count]))
 
 
 def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[int]) -> list[Slot]:
-    """Place each job's chosen option in this order; one that waits for others comes when they are placed."""
+    """Place each job's chosen option in this order; a job that depends on others comes after them."""
     free = [FreeDevices(pool) for pool in problem.pools]
     options = [options[taken] for options, taken in zip(problem.options, choice, strict=True)]
     return place_in_order(problem, options, order, free, {})
@@ -87,7 +87,7 @@ def place_in_order(
     free: Sequence[FreeDevices],
     placed: Mapping[int, Slot],
 ) -> list[Slot]:
-    """Place each job's option on what is free, but for those that are placed already."""
+    """Place each job's option on free devices, except for jobs that are placed already."""
     slots = dict(placed)
     for job in after_dependencies(problem, order):
         if job not in slots:
@@ -111,7 +111,7 @@ def as_assignment(job: str, slot: Slot) -> Assignment:
 
 
 def score_of(problem: PlanProblem, slots: Sequence[Slot]) -> tuple[float, float, float]:
-    """Return what a plan wants to be small: seconds too late, dollars above the budget, the goal's value."""
+    """Return what to minimise: seconds too late, dollars above the budget, the goal's value."""
     return as_plan(problem, slots).score
 
 
@@ -131,7 +131,7 @@ def as_plan(
 
 
 def after_dependencies(problem: PlanProblem, order: Sequence[int]) -> Iterator[int]:
-    """Yield all of the order, each job after those that it waits for."""
+    """Yield all jobs in this order, but each after those that it depends on."""
     placed: set[int] = set()
     for first in order:
         waiting = [first]
@@ -146,12 +146,12 @@ def after_dependencies(problem: PlanProblem, order: Sequence[int]) -> Iterator[i
                     yield job
 
 
-# Let urgent jobs go first where it costs nothing: among those that follow each other on the same devices.
+# Let urgent jobs go first if it costs nothing: among jobs that follow each other on the same devices.
 NEVER = float("inf")
 
 
 def urgent_first(problem: PlanProblem, slots: Sequence[Slot]) -> list[Slot]:
-    """Return the same plan with earlier deadlines, then higher priorities, first in each row of jobs."""
+    """Return the same plan with each row of jobs sorted by deadline, then by priority."""
     found = list(slots)
     if all(job.deadline is None and job.priority == problem.jobs[0].priority for job in problem.jobs):
         return found
@@ -168,7 +168,7 @@ def _urgency(job: PlanJob) -> tuple[float, int]:
 
 
 def _rows(problem: PlanProblem, slots: Sequence[Slot]) -> Iterable[list[int]]:
-    """Return jobs that have the same devices one after the other, and that wait for nothing else."""
+    """Return the rows: jobs that follow each other on the same devices and have no dependencies."""
     awaited = {before for after in problem.after for before in after}
     last: dict[tuple[int, int, int], int] = {}
     rows: dict[int, list[int]] = {}

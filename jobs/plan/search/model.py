@@ -1,6 +1,6 @@
-"""The planner's words: a job's modes, the pools of nodes, what is asked for, and the plan that answers it.
+"""Define the planner's types: a job's modes, the pools of nodes, the goal, and the plan.
 
-Times are whole seconds from the plan's beginning, nodes and devices are counted from 0 inside their pool.
+Times are whole seconds from the plan's start; nodes and devices are counted from 0 inside their pool.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """One way to run a job to its end: on so many devices of one instance type, for so long."""
+    """One way to run a job to its end: on some number of devices of one instance type, in some time."""
 
     technique: str
     type: str
@@ -22,25 +22,25 @@ class Mode:
     seconds: int
     source: str = "given"  # measured, fitted, estimated or given
     error: float = 0.0  # half the width of the estimate's interval, as a share of its seconds
-    settings: tuple[tuple[str, str], ...] = ()  # what the technique sets of the recipe, beside the job's own
+    settings: tuple[tuple[str, str], ...] = ()  # the technique's settings, besides the job's own
 
     @property
     def way(self) -> tuple[str, str, int]:
-        """Return what the mode is, without what it is estimated to take."""
+        """Return the mode without its estimated time."""
         return self.technique, self.type, self.devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanJob:
-    """A job that has no target yet, and the ways in which it can run."""
+    """A job without a target yet, and the modes in which it can run."""
 
     name: str
     modes: tuple[Mode, ...]
-    job: Job | None = None  # what is submitted; None where only modes were given
+    job: Job | None = None  # the job to submit; None if only modes were given
     steps: int | None = None
     depends_on: tuple[str, ...] = ()  # names of jobs that have to end first
     deadline: int | None = None
-    priority: int = 0  # among equal plans, higher ones end first
+    priority: int = 0  # among equal plans, jobs of higher priority end first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +49,21 @@ class Pool:
 
     type: str
     nodes: int
-    devices_per_node: int  # what a plan may share out: 1 where a job takes whole nodes only
+    devices_per_node: int  # that a plan may assign: 1 if a job takes only whole nodes
     price_per_hour: float  # of a node, in dollars
     is_spot: bool = False
     interruptions_per_hour: float = 0.0  # of a node
-    rework_seconds: int = 0  # what an interruption costs: the restart, and half a checkpoint's interval
-    cluster: str = ""  # where its jobs are submitted to; empty: nowhere yet
-    spans_nodes: bool = True  # the type has EFA: a gang may take several whole nodes
+    rework_seconds: int = 0  # lost by an interruption: the restart and half a checkpoint interval
+    cluster: str = ""  # where its jobs are submitted; empty: nowhere yet
+    spans_nodes: bool = True  # the type has EFA: a job may take several whole nodes
 
     @property
     def devices(self) -> int:
         return self.nodes * self.devices_per_node
 
 
-SWITCH_SECONDS = 300  # to stop a job that runs, save it and begin elsewhere
-ROUNDING = 1e-9  # as a share: sums of dollars are added up in another order elsewhere
+SWITCH_SECONDS = 300  # to save and stop a running job, and start it elsewhere
+ROUNDING = 1e-9  # as a share: dollars are summed in another order elsewhere
 
 
 class Objective(StrEnum):
@@ -78,7 +78,7 @@ class Billing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Asks for the least makespan, within a budget if there is one, or the least cost before a deadline."""
+    """Asks for the least makespan, within a budget if there is one, or the least cost within a deadline."""
 
     objective: Objective = Objective.MAKESPAN
     deadline: int | None = None
@@ -96,9 +96,9 @@ class NodeDevices:
 class Assignment:
     job: str
     mode: Mode
-    pool: int  # its place in the list of pools
+    pool: int  # index in the list of pools
     start: int
-    seconds: int  # the mode's, and what a spot pool is expected to cost in rework
+    seconds: int  # the mode's, plus the expected rework in a spot pool
     placement: tuple[NodeDevices, ...]
 
     @property
@@ -108,7 +108,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound:
-    """No plan has less of the goal's objective than this, and the name says why."""
+    """A value of the goal's objective that no plan can be below; the name says why."""
 
     value: float
     name: str
@@ -138,12 +138,12 @@ class Plan:
 
     @property
     def value(self) -> float:
-        """Return what the goal wants to be small."""
+        """Return the value of the goal's objective: the makespan or dollars."""
         return self.dollars if self.goal.objective is Objective.COST else float(self.makespan)
 
     @property
     def missed(self) -> tuple[float, float]:
-        """Return how many seconds all jobs together end too late, and the dollars above the budget."""
+        """Return by how many seconds jobs end too late, in all, and the dollars above the budget."""
         late = 0
         for job, each in zip(self.jobs, self.assignments, strict=True):
             due = [last for last in (job.deadline, self.goal.deadline) if last is not None]
@@ -153,12 +153,12 @@ class Plan:
 
     @property
     def score(self) -> tuple[float, float, float]:
-        """Return what plans are compared by, the least first: what is missed, and then the value."""
+        """Return the key that compares plans, the least is best: what is missed, and then the value."""
         return *self.missed, self.value
 
     @property
     def gap(self) -> float:
-        """Return how much of the value may be too much, as a share of the bound."""
+        """Return how far the value is above the bound, as a share of the bound."""
         if self.bound.value <= 0:
             return 0.0 if self.value <= 0 else float("inf")
         return max(0.0, self.value / self.bound.value - 1)
@@ -176,5 +176,5 @@ class Plan:
 
 
 def dollars_of(mode: Mode, pool: Pool, seconds: int) -> float:
-    """Return the price of a job's devices for so long."""
+    """Return the price of a job's devices for this many seconds."""
     return pool.price_per_hour * mode.devices / pool.devices_per_node * seconds / SECONDS_PER_HOUR

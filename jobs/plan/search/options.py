@@ -1,4 +1,4 @@
-"""What a search chooses from: for each job, its modes in each pool, without those that another one beats."""
+"""List what a search chooses from: each job's modes in each pool, without those that another one beats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Option:
     mode: Mode
     pool: int
     devices: int
-    nodes: int  # whole nodes that it takes; 0: some devices of one
+    nodes: int  # whole nodes that it takes; 0: devices inside one node
     seconds: int
     dollars: float
 
@@ -28,22 +28,22 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProblem:
-    """Jobs, pools and a goal that were found right, and the options of each job, the fewest devices first."""
+    """Checked jobs, pools and goal, and the options of each job, the fewest devices first."""
 
     jobs: tuple[PlanJob, ...]
     pools: tuple[Pool, ...]
     goal: Goal
     options: tuple[tuple[Option, ...], ...]
-    after: tuple[tuple[int, ...], ...]  # places of the jobs that each one waits for
+    after: tuple[tuple[int, ...], ...]  # indexes of the jobs that each one waits for
 
     @property
     def capacity(self) -> list[int]:
-        """Return the devices of each pool; none of one that no job can use."""
+        """Return the number of devices of each pool; 0 if no job can use the pool."""
         used = {option.pool for options in self.options for option in options}
         return [pool.devices if place in used else 0 for place, pool in enumerate(self.pools)]
 
 
-ModeIn = Callable[[PlanJob, Mode, int], Mode]  # returns what a mode of a job takes in one of the pools
+ModeIn = Callable[[PlanJob, Mode, int], Mode]  # returns a mode as it runs in the pool of this index
 
 
 def as_given(_job: PlanJob, mode: Mode, _pool: int) -> Mode:
@@ -53,7 +53,7 @@ def as_given(_job: PlanJob, mode: Mode, _pool: int) -> Mode:
 def new_problem(
     jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal, mode_in: ModeIn = as_given
 ) -> PlanProblem:
-    """Build the problem of inputs that were checked before."""
+    """Build the problem from checked inputs."""
     places = {job.name: place for place, job in enumerate(jobs)}
     sure = jobs_with_deadlines(jobs)
     return PlanProblem(
@@ -66,7 +66,7 @@ def new_problem(
 
 
 def jobs_with_deadlines(jobs: Sequence[PlanJob]) -> frozenset[str]:
-    """Name the jobs that have a deadline of their own, and all that those wait for."""
+    """Return the names of jobs with a deadline of their own, and of all jobs that they depend on."""
     by_name = {job.name: job for job in jobs}
     found: set[str] = set()
     open_names = [job.name for job in jobs if job.deadline is not None]
@@ -78,7 +78,7 @@ def jobs_with_deadlines(jobs: Sequence[PlanJob]) -> frozenset[str]:
 
 
 def options_of(job: PlanJob, pools: Sequence[Pool], mode_in: ModeIn = as_given) -> Iterator[Option]:
-    """Yield each mode in each pool of its type that has room."""
+    """Yield each mode in each pool of its type that has room for it."""
     for given in job.modes:
         for place, pool in enumerate(pools):
             if pool.type == given.type and has_room(given, pool):
@@ -95,14 +95,14 @@ def options_of(job: PlanJob, pools: Sequence[Pool], mode_in: ModeIn = as_given) 
 
 
 def _options(job: PlanJob, pools: Sequence[Pool], is_sure: bool, mode_in: ModeIn) -> tuple[Option, ...]:
-    """Return the options worth a look: nobody can promise a deadline on spot nodes, if there are others."""
+    """Return the useful options; a job with a deadline gets no spot nodes if there are others."""
     every = list(options_of(job, pools, mode_in))
     on_demand = [option for option in every if not pools[option.pool].is_spot]
     return tuple(undominated(iter(on_demand if is_sure and on_demand else every)))
 
 
 def option_as_assigned(each: Assignment, pool: Pool) -> Option:
-    """Return the one option of a job whose mode and place are decided."""
+    """Return an assignment as an option, for a job whose mode and place are decided."""
     return Option(
         mode=each.mode,
         pool=each.pool,
@@ -120,7 +120,7 @@ def has_room(mode: Mode, pool: Pool) -> bool:
 
 
 def expected_seconds(mode: Mode, pool: Pool) -> int:
-    """Add what interruptions of a spot pool are expected to repeat."""
+    """Return the mode's seconds, plus the work that interruptions of a spot pool are expected to repeat."""
     if not pool.is_spot:
         return mode.seconds
     nodes = max(1, mode.devices // pool.devices_per_node)
@@ -129,7 +129,7 @@ def expected_seconds(mode: Mode, pool: Pool) -> int:
 
 
 def undominated(options: Iterator[Option]) -> Iterator[Option]:
-    """Yield, pool by pool, options that no other one beats: with no more devices, time and dollars."""
+    """Yield, pool by pool, the options that no other beats in devices, time and dollars."""
     kept: dict[int, int] = {}
     for option in sorted(
         options, key=lambda each: (each.devices, each.seconds, each.dollars, each.mode.technique)

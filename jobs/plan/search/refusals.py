@@ -1,6 +1,6 @@
-"""What nobody can plan, told in one line before any search: what, its value, what is allowed, what to do.
+"""Refuse before any search what cannot be planned, in one line: what, its value, what is allowed, what to do.
 
-A further rule on the inputs is one generator in _RULES. Goals that nothing reaches: inputs/planning.py.
+To add a rule on inputs, add a generator to _RULES. inputs/planning.py refuses goals that no plan can reach.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFUSED_CHARACTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 class CannotPlan(SlipwayError):
-    """Reports jobs, pools or a goal for which there is no plan, and what would have one."""
+    """Reports jobs, pools or a goal that have no plan; the hint says what to change."""
 
     exit_code = 2
 
@@ -50,12 +50,12 @@ def refuse_inputs(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) ->
 
 
 def word_of(what: str, value: object, words: type[Word]) -> Word:
-    """Return the member of an enumeration that a text names."""
+    """Return the member of an enumeration by its text; refuse other texts."""
     try:
         return words(str(value))
     except ValueError:
         raise CannotPlan(
-            f"{what} is {quoted(str(value))}; allowed is {' or '.join(words)}", hint="say one of these"
+            f"{what} is {quoted(str(value))}; allowed is {' or '.join(words)}", hint="use one of these"
         ) from None
 
 
@@ -64,7 +64,7 @@ def quoted(name: str) -> str:
 
 
 def shown(number: float) -> str:
-    """Return a number, or how long it is if nobody would read it to its end."""
+    """Return a number as text, or only its number of digits if it is very long."""
     if not isinstance(number, int) or abs(number) < 10**18:
         return str(number)
     return f"a number of {int(abs(number).bit_length() * math.log10(2)) + 1} digits"
@@ -75,7 +75,7 @@ def _and_more(count: int) -> str:
 
 
 def _types(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
-    """Yield fields that hold another kind of value than they say; files are read by their types before."""
+    """Yield fields whose value has the wrong type; files are checked for this when they are read."""
     for where, record in (
         *((f"pool {place}", pool) for place, pool in enumerate(pools)),
         *((f"job {place}", job) for place, job in enumerate(jobs)),
@@ -125,7 +125,7 @@ def _pools(_jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told
         if pool.is_spot and pool.interruptions_per_hour * pool.rework_seconds > SECONDS_PER_HOUR:
             rates = f"{pool.interruptions_per_hour:g} interruptions an hour take {pool.rework_seconds} s each"
             yield (
-                f"{where}: {rates}, which is more than there is",
+                f"{where}: {rates}, which is more than a whole hour",
                 "correct interruptions_per_hour or rework_seconds",
             )
 
@@ -150,14 +150,14 @@ def _modes(jobs: Sequence[PlanJob], _pools: Sequence[Pool], _goal: Goal) -> Told
         if not 1 <= len(job.modes) <= MOST_MODES:
             yield (
                 f"job {quoted(job.name)} has {len(job.modes)} modes; allowed is 1 to {MOST_MODES}",
-                "say how it can run: technique, type, devices and seconds",
+                "give each way to run it: technique, type, devices and seconds",
             )
         for mode in job.modes:
             yield from _wrong_mode(f"job {quoted(job.name)}, {words_of(mode)}", mode)
 
 
 def words_of(mode: Mode) -> str:
-    """Return a mode as people say it."""
+    """Describe a mode in words."""
     devices = f"{shown(mode.devices)} device{'' if mode.devices == 1 else 's'}"
     return f"{printable(mode.technique[:60])} on {devices} of {printable(mode.type[:60])}"
 
@@ -206,10 +206,13 @@ def _goal_numbers(jobs: Sequence[PlanJob], _pools: Sequence[Pool], goal: Goal) -
         if deadline is not None and not _is_whole(deadline, 1, MOST_SECONDS):
             yield (
                 f"{what} is {shown(deadline)} s; allowed is 1 to {MOST_SECONDS}",
-                "say it in seconds from the start",
+                "give it in seconds from the start",
             )
     if goal.budget is not None and not 0 <= goal.budget < math.inf:
-        yield f"the budget is {goal.budget} dollars; allowed is 0 or more", "say what may be spent"
+        yield (
+            f"the budget is {goal.budget} dollars; allowed is 0 or more",
+            "give the most dollars that the plan may cost",
+        )
 
 
 def _room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
@@ -230,7 +233,7 @@ def _room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
 
 
 def _sure_room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
-    """Nobody can promise when spot nodes are there: a job with a deadline needs others to be planned on."""
+    """Refuse a job with a deadline that fits only spot pools: spot nodes may be unavailable at any time."""
     with_deadlines = jobs_with_deadlines(jobs)
     for job in jobs:
         found = list(options_of(job, pools)) if job.name in with_deadlines else []
@@ -242,7 +245,7 @@ def _sure_room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> T
 
 
 def _too_small(job: PlanJob, mode: Mode, pools: Sequence[Pool]) -> tuple[str, str]:
-    """Say what the job's smallest mode lacks in the largest pool of its type."""
+    """Return why the job's smallest mode does not fit the largest pool of its type, and what would fit."""
     pool = max((pool for pool in pools if pool.type == mode.type), key=lambda pool: pool.devices)
     told = f"job {quoted(job.name)} fits no pool: the least it takes is {words_of(mode)}, and "
     node, type_name = pool.devices_per_node, printable(pool.type[:60])

@@ -1,6 +1,6 @@
-"""Plan again what is left: who runs stays, unless moving it gains more than twice what it costs.
+"""Plan again what is left: a running job stays unless moving it gains more than twice what the move costs.
 
-Times of the answer count from now. What a job has saved is kept, so only the share of it that is left is
+Times of the new plan count from now. Saved work is kept, so only the share of each job that is left is
 planned.
 """
 
@@ -24,14 +24,14 @@ Solve = Callable[[PlanProblem], Sequence[Slot]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Says how far a job is that has not ended."""
+    """Holds how far a job has come that has not ended."""
 
     left: float = 1.0  # the share of its work that is not saved
     ratios: Mapping[str, float] = field(default_factory=dict)  # by instance type: its time over the estimate
-    running: Assignment | None = None  # where it runs; None: it waits
-    planned: Assignment | None = None  # where the plan in force has it
-    saved_in: frozenset[int] | None = None  # the only pools whose cluster has its checkpoints; None: all have
-    must_stay: bool = False  # it has just begun, and nobody knows its pace
+    running: Assignment | None = None  # where it runs; None: it is waiting
+    planned: Assignment | None = None  # its place in the current plan
+    saved_in: frozenset[int] | None = None  # the only pools that can read its checkpoints; None: all can
+    must_stay: bool = False  # it has just begun, and its pace is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +43,20 @@ class Situation:
     goal: Goal
     standings: Mapping[str, Standing]
     switch_seconds: int  # to stop, save and begin elsewhere
-    lost: frozenset[tuple[int, int]] = frozenset()  # (pool, node) that take no job
+    lost: frozenset[tuple[int, int]] = frozenset()  # (pool, node) pairs that take no job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replanned:
     slots: Mapping[str, Slot]  # by job
-    homeless: tuple[
-        str, ...
-    ]  # jobs that no pool has room for since nodes were lost, and those that wait for them
-    moved: tuple[str, ...]  # jobs that run, and are to go on elsewhere or otherwise
+    homeless: tuple[str, ...]  # jobs that fit no pool since nodes were lost, and those that depend on them
+    moved: tuple[str, ...]  # running jobs with another place or mode
     value: float
     value_if_all_stay: float
 
 
 def replan(situation: Situation, solve: Solve) -> Replanned:
-    """Return the better of two plans: all that runs stays, or some of it moves and that is worth it."""
+    """Return the better of two plans: running jobs stay, or some of them move and that is worth it."""
     situation, homeless = _without_homeless(situation)
     problem = _what_is_left(situation)
     wishes = _Wishes.of(problem, solve(problem))
@@ -92,7 +90,7 @@ def replan(situation: Situation, solve: Solve) -> Replanned:
 
 
 def _without_homeless(situation: Situation) -> tuple[Situation, tuple[str, ...]]:
-    """Leave out jobs that fit nowhere now, and those that wait for them."""
+    """Leave out jobs that fit nowhere now, and those that depend on them."""
     pools = _without_lost(situation)
     homeless = {
         job.name
@@ -121,7 +119,7 @@ class _Wishes:
 
     @classmethod
     def planned(cls, problem: PlanProblem, situation: Situation) -> _Wishes:
-        """Take the plan in force; a job that it does not have comes last, in its fewest devices."""
+        """Take the current plan; a job that is not in it comes last, on its fewest devices."""
         choice, starts = [], []
         for place, job in enumerate(problem.jobs):
             planned = situation.standings[job.name].planned
@@ -195,7 +193,7 @@ def _with_fewest_moves(
     everybody: frozenset[int],
     pinned: frozenset[int],
 ) -> tuple[list[Slot], frozenset[int]]:
-    """Leave each running job where it is, if the plan is no worse for it."""
+    """Leave each running job where it is if that makes the plan no worse."""
     slots = _settled(situation, problem, wishes, pinned)
     for place in sorted(everybody - pinned):
         without = _settled(situation, problem, wishes, pinned | {place})
@@ -211,7 +209,7 @@ def _value(situation: Situation, slots: Sequence[Slot]) -> float:
 
 
 def _cost_of_moving(situation: Situation) -> float:
-    """Return what one move costs, in what the goal counts: the seconds of a move are in each plan already."""
+    """Return the cost of one move in the goal's unit; the plans themselves include the seconds of moves."""
     if situation.goal.objective is Objective.COST:
         return (
             max(pool.price_per_hour for pool in situation.pools) / SECONDS_PER_HOUR * situation.switch_seconds

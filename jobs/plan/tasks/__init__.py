@@ -1,1 +1,1 @@
-"""Many trainings of the user's own at once: tried, planned and run on the devices of this machine."""
+"""Try, plan and run many of the user's own trainings, on this machine's devices or on clusters."""

@@ -1,7 +1,7 @@
-"""The techniques that `search` tries: ours, and those that the user registers.
+"""Find the techniques that `search` tries: ours, and those that the user registers.
 
-What is registered is a class's module and name. A class of an importable module is found again by later
-sessions; one of the script that runs is known as long as the script runs.
+The registry keeps a class's module and name. Later sessions find a class of an importable module again; a
+class of the running script is known only while the script runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.given import checked
 
-VARIABLE = "SLIPWAY_TECHNIQUES"  # names another place for the file
+VARIABLE = "SLIPWAY_TECHNIQUES"  # overrides the path of the registry's file
 
 _of_this_session: dict[str, CodeReference] = {}
 
@@ -33,7 +33,7 @@ class UnknownTechnique(SlipwayError):
 
 
 class NotATechnique(SlipwayError, RuntimeError):
-    """Reports what is no subclass of BaseTechnique: a RuntimeError, as in Saturn."""
+    """Reports an object that is no subclass of BaseTechnique: a RuntimeError, as in Saturn."""
 
 
 def register(name: str, technique: type[BaseTechnique]) -> None:
@@ -49,7 +49,7 @@ def register(name: str, technique: type[BaseTechnique]) -> None:
     if missing:
         raise NotATechnique(f"'{name}' has no {' and no '.join(missing)}", hint="write both functions")
     if is_loading():
-        return  # this process only wants the script's definitions
+        return  # this process imports the script only for its definitions
     try:
         reference = CodeReference.of(technique, f"technique '{name}'")
     except Refusal as refusal:
@@ -62,7 +62,7 @@ def register(name: str, technique: type[BaseTechnique]) -> None:
 
 @checked
 def deregister(name: str | Sequence[str]) -> None:
-    """Forget a technique, or several, of the user's own."""
+    """Remove one or several of the user's own techniques."""
     for each in [name] if isinstance(name, str) else name:
         if each in TECHNIQUES:
             raise UnknownTechnique(
@@ -82,7 +82,7 @@ def retrieve(name: list[str] | None = None) -> list[type[BaseTechnique]]: ...
 def retrieve(
     name: str | list[str] | None = None,
 ) -> type[BaseTechnique] | list[type[BaseTechnique]]:
-    """Return the class of a technique; of several; or of all, ours first."""
+    """Return the class of one technique, of several, or of all, ours first."""
     if isinstance(name, str):
         return _class_of(name)
     return [_class_of(each) for each in (all_names() if name is None else name)]

@@ -1,4 +1,4 @@
-"""This machine's devices, and the gangs of ranks that train on some of them each, side by side."""
+"""Run groups of ranks on this machine's devices, side by side, each group on its own devices."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 from slipway.containers.tasks.description import TaskDescription
 from slipway.jobs.words.errors import SlipwayError
 
-# Start processes on this machine without a wait for torch: containers/tasks/warm.py forks them.
+# Start processes without waiting for torch to load: containers/tasks/warm.py forks them.
 _MODULE = "slipway.containers.tasks.warm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOrder:
-    """Say which module's `main` runs, with what, and where its output goes."""
+    """Hold which module's `main` to run, its arguments, and where its output goes."""
 
     module: str
     arguments: Sequence[str]
@@ -54,7 +54,7 @@ class WarmProcesses:
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
-            start_new_session=True,  # Ctrl-C is for us: we ask each rank to save
+            start_new_session=True,  # Ctrl-C comes only to us: we ask each rank to save
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -71,7 +71,7 @@ class WarmProcesses:
         self._process.wait()
 
     def start(self, order: ProcessOrder) -> tuple[int, Future[int]]:
-        """Start a process; return its number and its exit code to come."""
+        """Start a process; return its pid and a future of its exit code."""
         end: Future[int] = Future()
         with self._lock:
             self._numbers += 1
@@ -121,43 +121,43 @@ def _died() -> SlipwayError:
 
 
 def _import_path() -> list[str]:
-    """Return where this process imports from: the user's modules are found by others, too."""
+    """Return the import path of this process, so that others find the user's modules, too."""
     return [entry or str(Path.cwd()) for entry in sys.path]
 
 
 _RANK = "slipway.containers.tasks.train"
-_SAVE_SECONDS = 60.0  # for the other ranks, once one has saved and left
+_SAVE_SECONDS = 60.0  # that the other ranks have once one has saved and left
 _TAIL_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankGang:
-    """Say what is trained, on which devices, how it is spread, and where its files lie."""
+    """Hold what a group of ranks trains, on which devices, how it is spread, and where its files lie."""
 
     task: TaskDescription
     devices: Sequence[int]
     settings: Mapping[str, str]
     folder: Path  # of logs
     checkpoints: Path | None = None  # None: nothing is kept
-    steps: int | None = None  # only so many, for a trial
+    steps: int | None = None  # the most steps, for a trial
     most_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangEnd:
     code: int
-    reason: str  # empty where all went well
+    reason: str  # empty if all went well
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class LocalDevices:
     kind: str  # cuda or cpu
-    names: tuple[str, ...]  # as CUDA_VISIBLE_DEVICES calls them; of processors: numbers
+    names: tuple[str, ...]  # as in CUDA_VISIBLE_DEVICES; numbers for processors
 
 
 def find_devices(most: int | None = None) -> LocalDevices:
-    """Return this machine's NVIDIA devices, or else its processors, at most so many of them."""
+    """Return this machine's NVIDIA devices, or else its processors, at most `most` of them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     files = sorted(
         path.name.removeprefix("nvidia")
@@ -173,7 +173,7 @@ def find_devices(most: int | None = None) -> LocalDevices:
 
 @dataclass(slots=True)
 class LocalMachine:
-    """Run gangs on this machine: `with LocalMachine(find_devices()) as machine`."""
+    """Run groups of ranks on this machine: `with LocalMachine(find_devices()) as machine`."""
 
     devices: LocalDevices
     processes: WarmProcesses = field(default_factory=WarmProcesses)
@@ -200,7 +200,7 @@ class LocalMachine:
         return len(self.devices.names)
 
     def stop(self) -> None:
-        """Ask every rank to save and leave, and wait for them as long as that may take."""
+        """Ask every rank to save and leave, and wait for them, at most as long as saving may take."""
         for number in list(self._running):
             self.processes.signal(number, signal.SIGTERM)
         with self._changed:
@@ -208,7 +208,7 @@ class LocalMachine:
 
     @contextmanager
     def taken(self, count: int) -> Iterator[tuple[int, ...]]:
-        """Yield so many devices once they are free; who asks first gets them first."""
+        """Yield `count` devices once they are free; the first to ask gets them first."""
         with self._turn, self._changed:
             self._changed.wait_for(lambda: len(self._free) >= count)
             taken = tuple(self._free[:count])
@@ -221,7 +221,7 @@ class LocalMachine:
                 self._changed.notify_all()
 
     def run(self, gang: RankGang) -> GangEnd:
-        """Train on all ranks of a gang until they end; a rank that fails ends the others."""
+        """Train on all ranks of a group until they end; a rank that fails ends the others."""
         gang.folder.mkdir(parents=True, exist_ok=True)
         task = gang.folder / "task.json"
         gang.task.write(task)
@@ -241,14 +241,14 @@ class LocalMachine:
         return self.run_orders(orders, gang.most_seconds)
 
     def environment(self, devices: Sequence[int]) -> dict[str, str]:
-        """Return what keeps a process to its devices."""
+        """Return the environment that limits a process to its devices."""
         if self.devices.kind == "cuda":
             return {"CUDA_VISIBLE_DEVICES": ",".join(self.devices.names[number] for number in devices)}
         own = max(1, len(os.sched_getaffinity(0)) // self.count)
         return {"OMP_NUM_THREADS": str(own), "CUDA_VISIBLE_DEVICES": ""}
 
     def run_orders(self, orders: Sequence[ProcessOrder], most_seconds: float | None = None) -> GangEnd:
-        """Run processes that belong together; return the first failure, or that all went well."""
+        """Run processes that belong together; return the first failure, or a GangEnd without a reason."""
         began = time.monotonic()
         started = [self.processes.start(order) for order in orders]
         outputs = {end: order.output for (_, end), order in zip(started, orders, strict=True)}
@@ -306,7 +306,7 @@ def _contracts(gang: RankGang) -> Iterator[LaunchContract]:
 
 
 def _reason(output: Path, code: int) -> str:
-    """Return the last thing that a failed process said."""
+    """Return why a process failed: its last line, or the signal that killed it."""
     try:
         text = output.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
     except OSError:
@@ -320,5 +320,5 @@ def _reason(output: Path, code: int) -> str:
 
 
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for trials, which goes when they are over."""
+    """Return a temporary folder for trials, which is deleted after them."""
     return tempfile.TemporaryDirectory(prefix="slipway-trials-")

@@ -32,13 +32,13 @@ from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
 
 MACHINE = "this machine"
-# Plans count whole units: of tiny tasks a thousandth of a second, of others a second.
+# Plans count whole units of time: a millisecond for tiny tasks, else a second.
 _SHORT_SECONDS, _UNITS = 1000.0, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWork:
-    """Say what is trained, how, and on which devices."""
+    """Hold what is trained, how, on which devices and when."""
 
     task: Task
     strategy: Strategy
@@ -47,7 +47,7 @@ class TaskWork:
 
 
 def _train(machine: LocalMachine, work: TaskWork) -> GangEnd:
-    """Train one task to its end: a gang of ranks, or a process for a technique of the user's own."""
+    """Train one task to its end, on a group of ranks or in a process for the user's own technique."""
     task, strategy, folder = work.task, work.strategy, work.task.folder
     if issubclass(strategy.executor, RankTechnique):
         end = machine.run(
@@ -86,12 +86,12 @@ def orchestrate(
 ) -> Orchestration:
     """Train all tasks on this machine in as little time as the plan finds; raise if any of them fails.
 
-    A task goes on from its newest checkpoint, and one that was trained to its end before is left alone. With
-    `on`, all this happens on these deployed clusters: `devices` are the most of a node, and the plan may not
+    A task goes on from its newest checkpoint; one that was trained to its end before is left alone. With
+    `on`, tasks train on these deployed clusters: `devices` is the most to use of a node, and the plan may not
     cost more than `agreed`.
     """
     stop_if_loading()
-    refuse_limits({"time_limit": time_limit})  # before an hour of trials
+    refuse_limits({"time_limit": time_limit})  # here, not after an hour of trials
     if on is not None:
         return orchestrate_on(tasks, ClusterOrder.of(on, devices, agreed), time_limit, saying(log))
     named = [task for task in refuse_like_named(tasks) if not is_trained(task)]
@@ -118,7 +118,7 @@ def orchestrate(
 
 
 def plan_tasks(tasks: Sequence[Task], devices: int, time_limit: float) -> tuple[Plan, float]:
-    """Plan the tasks over so many devices; return the plan, and the seconds of its unit of time."""
+    """Plan the tasks over this many devices; return the plan, and the seconds of its unit of time."""
     longest = max(each.runtime for task in tasks for each in task.strategies.values())
     unit = 1 / _UNITS if longest < _SHORT_SECONDS else 1.0
     jobs = [PlanJob(name=task.name, modes=tuple(_modes(task, unit, devices))) for task in tasks]
@@ -143,7 +143,7 @@ def _modes(task: Task, unit: float, devices: int) -> list[Mode]:
 
 
 def works_of(planned: Plan, tasks: Sequence[Task]) -> list[TaskWork]:
-    """Return what the plan says, in the order in which it starts."""
+    """Return the plan's work by task, in order of start."""
     by_name = {task.name: task for task in tasks}
     works = []
     for assignment in planned.assignments:
@@ -158,7 +158,7 @@ def works_of(planned: Plan, tasks: Sequence[Task]) -> list[TaskWork]:
 def _carry_out(
     works: Sequence[TaskWork], machine: LocalMachine, pool: ThreadPoolExecutor, say: Say
 ) -> list[TaskEnd]:
-    """Start each task once those that the plan has before it on its devices have ended."""
+    """Start each task once the tasks before it on its devices have ended."""
     began, waiting, ends = time.monotonic(), list(works), []
     running: dict[Future[GangEnd], tuple[TaskWork, float]] = {}
     while waiting or running:

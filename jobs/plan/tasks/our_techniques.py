@@ -1,4 +1,4 @@
-"""Our own techniques as the classes that Saturn's API has: each trains, and finds its fastest variant."""
+"""Offer our own techniques as classes of Saturn's API: each trains, and finds its fastest variant."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class RankTechnique(BaseTechnique):
-    """Train on one rank a device, spread by a technique of ours."""
+    """Train on one rank per device, spread by one of our techniques."""
 
     technique: ClassVar[str]
 
     @classmethod
     def execute(cls, task: Task, gpus: Sequence[int], task_id: int, batch_count: int | None = None) -> None:
-        """Train the task to its end, or for so many batches of which nothing is kept."""
+        """Train the task to its end, or for `batch_count` batches without saving."""
         del task_id
         chosen = task.selected_strategy
         settings = chosen.parameters if chosen else next(iter(_settings(cls.technique, len(gpus))), {})

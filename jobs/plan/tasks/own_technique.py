@@ -1,4 +1,4 @@
-"""Run a technique of the user's own in a process of its own: its `search` or its `execute`, for one task."""
+"""Run `search` or `execute` of the user's own technique in its own process, for one task."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from slipway.jobs.plan.tasks.local_machine import GangEnd, LocalMachine, Process
 from slipway.jobs.plan.tasks.task import HParams, Strategy, Task
 from slipway.jobs.words.errors import SlipwayError
 
-_TIMED = (1, 3)  # batches of two runs: their difference has no start in it
-_TASK_ID = 0  # Saturn tells tasks of one process apart by it: here, each has a process of its own
+_TIMED = (1, 3)  # batches of two runs: their difference leaves out the start-up
+_TASK_ID = 0  # Saturn's id of a task within a process: here each process has one task
 RESULT_NAME = "result.json"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the order in this folder says; leave what `search` returned beside it."""
+    """Carry out the order in this folder; write the result of `search` next to it."""
     folder = Path(arguments[0])
     order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
     technique: Any = CodeReference.from_json(order["technique"]).resolve()
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _searched(technique: Any, task: Task, gpus: list[int]) -> tuple[dict[str, Json] | None, float | None]:
-    """Return parameters and seconds per batch: measured here, if `search` returns the parameters alone."""
+    """Return parameters and seconds per batch; measure the seconds if `search` returns only parameters."""
     found = technique.search(task, gpus, _TASK_ID)
     if isinstance(found, tuple) and len(found) == 2:
         return (None, None) if found[0] is None else (dict(found[0]), float(found[1]))
@@ -93,7 +93,7 @@ def _optimizer(order: Mapping[str, Any]) -> type:
     return given
 
 
-# Orders for techniques of the user's own: each runs in a process that sees its devices alone.
+# Orders for the user's own techniques: each runs in a process that sees only its devices.
 _MODULE = "slipway.jobs.plan.tasks.own_technique"
 
 

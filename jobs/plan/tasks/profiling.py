@@ -1,6 +1,6 @@
-"""Profile tasks by few trials: each kind of batch alone on one device, each technique once for each model.
+"""Profile tasks by few trials: each kind of batch on one device, each technique once for each model.
 
-All else follows from the estimate that is fitted to these. What cannot train a task is noted with its reason.
+An estimate fitted to these gives the other times. What cannot train a task is noted with its reason.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from slipway.jobs.plan.techniques.fitted import FittedSteps, MeasuredStep, Model
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant
 from slipway.jobs.words.text import Say
 
-_ALONE = "data"  # on one device: what every fit begins with
+_ALONE = "data"  # on one device: every fit begins with these trials
 _TRIALS_AT_ONCE = 32
 _OUT_OF_MEMORY = "memory"
 
 
 @dataclass(slots=True)
 class TaskGroup:
-    """Hold tasks that take the same time for a batch: of two learning rates, one is tried."""
+    """Hold tasks that take the same time for a batch, such as two learning rates: only one is tried."""
 
     key: str
     task: TaskDescription
@@ -51,7 +51,7 @@ class TaskGroup:
 @dataclass(slots=True, kw_only=True)
 class Profiler:
     place: TrialPlace
-    own: LocalMachine | None = None  # where techniques of the user's own run; None: they are not tried
+    own: LocalMachine | None = None  # runs the user's own techniques; None: they are not tried
     cluster: str = ""  # empty: this machine
     folder: Path  # of the trials' files
     counts: Sequence[int]  # of devices
@@ -88,7 +88,7 @@ class Profiler:
         return list(groups.values())
 
     def _one_of_each_kind(self, groups: Iterable[TaskGroup]) -> Iterator[TaskGroup]:
-        """Yield for each model the group with the most rows, where a technique shows best."""
+        """Yield for each model the group with the most rows, which shows a technique's effect best."""
         kinds: dict[str, TaskGroup] = {}
         for group in groups:
             before = kinds.get(group.kind)
@@ -112,7 +112,7 @@ class Profiler:
         for count in sorted(self.counts, reverse=True):
             for variant in self._variants(name, count):
                 if (name, count) == (_ALONE, min(self.counts)):
-                    return  # was tried
+                    return  # tried before
                 profile = self._try(group, name, variant, count)
                 if profile.seconds is not None:
                     return
@@ -136,7 +136,7 @@ class Profiler:
         return f"{words} of {self.cluster}" if self.cluster else words
 
     def _try_own(self, group: TaskGroup, name: str, count: int) -> list[tuple[Task, Strategy]]:
-        """Let a technique of the user's own search; it tells its seconds for this number of devices."""
+        """Run the search of the user's own technique, which finds its seconds for this number of devices."""
         assert self.own is not None, "techniques of the user's own are refused elsewhere"
         folder = self.folder / f"{name}-{count}-{group.key[:12]}"
         with self.own.taken(count) as devices:
@@ -183,7 +183,7 @@ class Profiler:
     def _strategies(self, group: TaskGroup, fitted: FittedSteps) -> Iterator[tuple[Task, Strategy]]:
         works = {
             (each.kind, each.technique) for each in fitted.measured
-        }  # what no trial of this model has shown to work is not promised
+        }  # only techniques that worked in a trial of this model
         for count in self.counts:
             for name in (name for name in self.names if name in TECHNIQUES and (group.kind, name) in works):
                 for variant in self._variants(name, count):

@@ -1,6 +1,6 @@
-"""The weights of a user's task: out of our checkpoints, or as a technique of the user's own has saved them.
+"""Read and write the weights of a user's task: our checkpoints, or what the user's own technique saved.
 
-Only this module and what it calls loads torch, and only where a model is asked for. No pickle is read.
+Only this module and what it calls loads torch, and only when a model is asked for. No pickle is read.
 """
 
 from __future__ import annotations

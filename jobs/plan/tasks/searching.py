@@ -36,10 +36,11 @@ def search(
     on: Sequence[str] | None = None,
     agreed: Agreed = AGREED_UNSAID,
 ) -> None:
-    """Try few batches of few combinations on this machine, and give each task its `strategies`.
+    """Try a few combinations for a few batches on this machine, and give each task its `strategies`.
 
-    `executor_names` are the techniques to consider (all), `devices` the most to use (all). With `on`, trials
-    are jobs on these deployed clusters, `devices` the most of a node, and none may cost more than `agreed`.
+    `executor_names` are the techniques to try (default: all), `devices` is the most to use (default: all).
+    With `on`, trials are jobs on these deployed clusters, `devices` is the most to use of a node, and no
+    trial may cost more than `agreed`.
     """
     stop_if_loading()
     if on is not None:
@@ -47,7 +48,7 @@ def search(
         return
     named, names = refuse_like_named(tasks), list(executor_names or all_names())
     for name in names:
-        retrieve(name)  # refuses one that is not there, before a device is touched
+        retrieve(name)  # refuses an unknown name before any trial
     found = find_devices(devices)
     for task in named:
         task.strategies.clear()
@@ -71,12 +72,12 @@ def search(
 
 
 def _counts(tasks: Sequence[Task], most: int) -> list[int]:
-    """Return 1, 2, 4, … and all devices, and what tasks ask for."""
+    """Return 1, 2, 4, … and all devices, and the numbers that tasks ask for."""
     asked = {count for task in tasks for count in task.gpu_range or ()}
     return sorted(count for count in {*doubling(most), *asked} if 1 <= count <= most)
 
 
-# What became of tasks, here or on clusters, and what is told of them.
+# The results of tasks, here or on clusters, and how they are reported.
 _DONE = "trained.json"
 
 
@@ -85,15 +86,15 @@ class TaskEnd:
     name: str
     technique: str
     devices: tuple[int, ...]
-    start: float  # seconds since the first
+    start: float  # seconds since the first task's start
     end: float
-    reason: str  # empty where all went well
+    reason: str  # empty if all went well
     cluster: str = ""  # empty: this machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orchestration:
-    """Hold what became of the tasks, and what was planned."""
+    """Hold how the tasks ended, and what was planned."""
 
     ends: tuple[TaskEnd, ...]
     planned_seconds: float
@@ -121,7 +122,7 @@ def _mark_of(task: Task) -> str:
 
 
 def refuse_failures(result: Orchestration) -> None:
-    """Raise one error that tells every task that failed."""
+    """Raise one error that names every task that failed."""
     failed = [end for end in result.ends if end.reason]
     if failed:
         told = "; ".join(f"{end.name}: {end.reason}" for end in failed)
@@ -132,5 +133,5 @@ def refuse_failures(result: Orchestration) -> None:
 
 
 def saying(log: bool) -> Say:
-    """Return what tells each step on stderr, if somebody asked for a log."""
+    """Return a function that writes each step to stderr if a log is wanted."""
     return partial(print, file=sys.stderr, flush=True) if log else lambda _: None

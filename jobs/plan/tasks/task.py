@@ -1,6 +1,6 @@
-"""A training of the user's own, by Saturn's words: a model, data, a loss and hyper-parameters.
+"""Describe a user's own training as Saturn does: a model, data, a loss and hyper-parameters.
 
-`Task` and `HParams` take what knagrecha/saturn's take. Nothing is loaded when a task is made: ranks do that.
+`Task` and `HParams` take the arguments of knagrecha/saturn's. A task loads nothing when it is made: ranks do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_NAME = 50
 
 
 class HParams:
-    """Hold what a task is trained with: the learning rate, how long, and what `load_model` is given."""
+    """Hold a task's hyper-parameters: learning rate, length of training, and arguments of `load_model`."""
 
     @checked
     def __init__(
@@ -57,7 +57,7 @@ class HParams:
 
     @property
     def optimizer_name(self) -> str:
-        """Return torch's own optimizers by their small names, and others by where they are defined."""
+        """Return the optimizer's name: in small letters for torch's own, else where it is defined."""
         chosen = self.optimizer_cls
         if chosen is None:
             return "adamw"
@@ -67,20 +67,20 @@ class HParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way to train a task on so many devices, and how long all of it takes."""
+    """One way to train a task on some number of devices, and how long all of it takes."""
 
     executor: type[BaseTechnique]
     gpu_apportionment: int
     parameters: Mapping[str, Json]
     runtime: float  # seconds
-    technique: str = ""  # with its variant, as a plan says it
+    technique: str = ""  # with its variant, as a plan shows it
     source: str = "measured"
-    error: float = 0.0  # half the width of the runtime's interval, as a share of it
+    error: float = 0.0  # half the width of the runtime's interval, as a share of the runtime
 
 
 @dataclass(kw_only=True)
 class TaskOptions:
-    """Hold what may be said of a task beside its code and hyper-parameters."""
+    """Hold the options of a task besides its code and hyper-parameters."""
 
     gpu_range: Sequence[int] | None = None  # the numbers of devices to try; None: 1, 2, 4, … and all
     name: str | None = None
@@ -94,8 +94,8 @@ class TaskOptions:
 class Task:
     """A model to train: `Task(load_model, load_dataloader, loss_function, hyperparameters)`.
 
-    Options are those of TaskOptions. Without a name, one is made of the task itself: the same task finds its
-    own checkpoints again.
+    Options are those of TaskOptions. Without a name, one is derived from the task itself, so that the same
+    task finds its own checkpoints again.
     """
 
     @checked
@@ -111,7 +111,7 @@ class Task:
         self.internal_dl = get_dataloader
         self.loss_function = loss_function
         self.hparams = hparams
-        self.options = TaskOptions(**options)  # type: ignore[arg-type]  # it names what it does not know
+        self.options = TaskOptions(**options)  # type: ignore[arg-type]  # it refuses unknown options by name
         self.strategies: dict[int, Strategy] = {}  # by number of devices: `search` finds them
         self.strategies_on: dict[str, dict[int, Strategy]] = {}  # likewise, by cluster
         self.not_fitting: dict[str, str] = {}  # what cannot train this task, and why
@@ -137,11 +137,11 @@ class Task:
         return f"{printable(str(stem['name']).rpartition('.')[2])[:_LONGEST_NAME]}-{digest[:_DIGEST_LENGTH]}"
 
     def change_name(self, name: str | None = None) -> None:
-        """Give it another name; without one, that which is made of the task as it is now."""
+        """Rename the task; without a name, derive one from the task as it is now."""
         self.options.name = name
 
     def describe(self) -> TaskDescription:
-        """Return what other processes need to train it; refuse code that they could not find."""
+        """Return what other processes need to train the task; refuse code that they could not find."""
         return self._describe(self.name)
 
     def _describe(self, name: str) -> TaskDescription:
@@ -199,13 +199,13 @@ class Task:
         return saved_models.is_saved(self.folder)
 
     def get_model(self, fresh: bool = False) -> nn.Module:
-        """Return the model with the weights that were saved last, or as `load_model` makes it."""
+        """Return the model with the weights saved last, or as `load_model` makes it."""
         from slipway.jobs.plan.tasks import saved_models
 
         return saved_models.load(self.folder, self.describe(), fresh=fresh)
 
     def save(self, model: nn.Module) -> None:
-        """Keep the weights of a model; a technique of the user's own calls it at its end."""
+        """Save the weights of a model; the user's own technique calls this at its end."""
         from slipway.jobs.plan.tasks import saved_models
 
         saved_models.save(self.folder, model)
@@ -216,7 +216,7 @@ class Task:
 
 
 def refuse_like_named(tasks: Sequence[Task]) -> list[Task]:
-    """Return the tasks if there are any, and their names tell them apart."""
+    """Return the tasks if there are any and their names are unique."""
     names = [task.name for task in tasks]
     problems = [
         Problem(
@@ -239,6 +239,6 @@ class BaseTechnique(ABC):
 
     name: ClassVar[str] = ""
 
-    # Written as plain functions of the class: `MyTechnique.execute(task, gpus, task_id, batch_count)`.
+    # Called as plain functions of the class: `MyTechnique.execute(task, gpus, task_id, batch_count)`.
     execute: ClassVar[Callable[..., None]]
     search: ClassVar[Callable[..., object]]

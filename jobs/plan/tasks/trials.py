@@ -1,6 +1,6 @@
-"""A trial: a few batches of one task, spread in one way over so many devices, for real; kept by content.
+"""Run trials: a few real batches of one task, spread in one way over some devices; results are cached.
 
-Where else than on this machine trials can run is another TrialPlace.
+To run trials elsewhere than on this machine, write another TrialPlace.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_TIMED = ("name", "rate", "epochs", "batches", "seed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """Name what is tried."""
+    """Hold what a trial tries."""
 
     task: TaskDescription
     technique: str
@@ -44,32 +44,32 @@ class Combination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Hold what a trial found; without seconds it does not fit, for this reason."""
+    """Hold what a trial found; without `seconds` it does not fit, for `reason`."""
 
     seconds: float | None = None  # of a batch
-    error: float = 0.0  # half of what separates the fastest and slowest of them, as a share
+    error: float = 0.0  # half the difference of the fastest and the slowest batch, as a share
     startup: float = 0.0
     facts: Mapping[str, int | None] | None = None  # of the model: see containers/tasks/start.py
     reason: str = ""
-    is_kept: bool = True  # the same again would end the same
+    is_kept: bool = True  # False: the same trial might end otherwise next time
 
 
 class TrialPlace(Protocol):
-    """Try tasks on devices of one kind; several are asked for at once."""
+    """Try tasks on devices of one kind; several threads may call it at once."""
 
     @property
     def identity(self) -> Sequence[str]:
-        """Name all that a batch's seconds depend on there, beside the task."""
+        """Return all that a batch's seconds depend on there, besides the task."""
 
     def ranks_on_node(self, devices: int) -> int:
-        """Return how many of so many devices are on one node."""
+        """Return how many of this many devices are on one node."""
 
     def run(self, tried: Combination, folder: Path) -> Profile:
         """Train a few batches, which may leave files in the folder."""
 
 
 class ProfileCache:
-    """Keep profiles in files named by the content that they were made of."""
+    """Keep profiles in files named by a digest of what they depend on."""
 
     def __init__(self, folder: Path | None = None) -> None:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -79,7 +79,7 @@ class ProfileCache:
         try:
             return Profile(**json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
-            return None  # there is none, or another version's
+            return None  # no profile, or one of another version
 
     def keep(self, key: str, profile: Profile) -> None:
         if profile.is_kept:
@@ -87,7 +87,7 @@ class ProfileCache:
 
 
 def content_key(task: TaskDescription, place: TrialPlace) -> str:
-    """Return a digest of all that a batch's seconds depend on, but how it is spread."""
+    """Return a digest of all that a batch's seconds depend on, except how it is spread."""
     record = {name: value for name, value in task.as_json().items() if name not in _NOT_TIMED}
     code = [part.content_digest() for part in (task.load_model, task.load_dataloader, task.loss)]
     where = [*place.identity, _versions()]
@@ -96,12 +96,12 @@ def content_key(task: TaskDescription, place: TrialPlace) -> str:
 
 
 def model_kind(task: TaskDescription) -> str:
-    """Name the kind of model: tasks of one kind differ in their batches and rates."""
+    """Return the kind of model: tasks of one kind differ only in batches and rates."""
     return json.dumps([task.load_model.as_json(), dict(task.arguments), task.precision], sort_keys=True)
 
 
 def try_combination(place: TrialPlace, tried: Combination, folder: Path, cache: ProfileCache) -> Profile:
-    """Return the profile that is kept, or train a few batches once so many devices are free."""
+    """Return the cached profile, or train a few batches once enough devices are free."""
     words = json.dumps([content_key(tried.task, place), dict(tried.variant.settings), tried.devices])
     key = hashlib.sha256(words.encode()).hexdigest()
     if (kept := cache.find(key)) is not None:
@@ -146,7 +146,7 @@ def _run(machine: LocalMachine, tried: Combination, folder: Path, devices: Seque
 
 
 def profile_of(taken: Sequence[float], seconds: float, facts: Mapping[str, int | None] | None) -> Profile:
-    """Return what a trial found: the seconds of its batches but the first, and all that it took."""
+    """Build a trial's profile from the seconds of its batches, without the first, and of the whole trial."""
     middle = statistics.median(taken)
     return Profile(
         seconds=middle,
@@ -157,7 +157,7 @@ def profile_of(taken: Sequence[float], seconds: float, facts: Mapping[str, int |
 
 
 def seconds_per_batch(folder: Path) -> list[float]:
-    """Return what each batch of a trial took, but the first."""
+    """Return the seconds of each batch of a trial except the first."""
     lines = (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
     return [float(json.loads(line)["seconds"]) for line in lines][1:]
 

@@ -1,1 +1,1 @@
-"""Ways to spread one model over devices: registry.py lists them, one file each."""
+"""Ways to spread one model over devices (techniques.py), and estimates of what they take."""

@@ -1,7 +1,7 @@
-"""The estimate, fitted to a few measured steps of one machine: it then tells the rest without trying it.
+"""Fit the estimate to a few measured steps of one machine: it then predicts all other steps.
 
-A step is so many passes, the estimate's computing and the estimate's sending, each times a number that is
-fitted; and what a technique was measured to differ from that by, for one kind of model.
+A step takes a sum of three terms, each times a fitted number: its passes, the estimated computing and the
+estimated sending. A measured ratio per technique and kind of model corrects the sum.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Mod
 from slipway.jobs.estimate.work.step import step
 from slipway.jobs.plan.techniques.techniques import Variant
 
-UNCHECKED_ERROR = 0.25  # where too little was measured to leave any of it out and see
+UNCHECKED_ERROR = 0.25  # if too little was measured to leave a step out and predict it
 _FEWEST_CHECKED = 4
 _LEAST = 1e-9
-# Any round numbers would do: the fit multiplies what follows from them.
+# Any round numbers would do: the fit scales the results.
 _PEAK_FLOPS, _BYTES_PER_SECOND, _MEMORY_BYTES = 1e12, 1e10, 1e18
 
 Features = tuple[float, float, float]
@@ -29,7 +29,7 @@ Features = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """Hold what a rank can tell of any model, and the rows of its batches."""
+    """Hold what a rank can find out about any model, and the rows of its batches."""
 
     parameters: int
     layers: int
@@ -39,7 +39,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
-    kind: str  # of model: what a technique differs by is its own
+    kind: str  # of model: each kind has its own ratio per technique
     facts: ModelFacts
     technique: str
     variant: Variant
@@ -49,23 +49,23 @@ class MeasuredStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedSteps:
-    """Tell the seconds of steps that nobody measured, from those that were."""
+    """Predict the seconds of steps from those that were measured."""
 
     factors: Features
     measured: tuple[MeasuredStep, ...]
-    error: float  # what those were off by that were left out, one by one
+    error: float  # how far off the predictions were when each step was left out in turn
 
     def seconds(
         self, kind: str, facts: ModelFacts, variant: Variant, devices: int, technique: str
     ) -> float | None:
-        """Return a step's seconds; None where the estimate cannot split the model so."""
+        """Return a step's seconds; None if the estimate cannot split the model this way."""
         features = _features(facts, variant, devices)
         if features is None:
             return None
         return _product(self.factors, features) * self._ratio(kind, technique)
 
     def _ratio(self, kind: str, technique: str) -> float:
-        """Return what this technique takes of this kind of model, in units of what was fitted to all."""
+        """Return the measured over the fitted seconds of this technique for this kind of model."""
         found = [
             each.seconds / _product(self.factors, features)
             for each in self.measured
@@ -76,7 +76,7 @@ class FittedSteps:
 
 
 def fit_steps(measured: Sequence[MeasuredStep]) -> FittedSteps:
-    """Fit the three numbers, and see how far off each measured step is when it is left out."""
+    """Fit the three numbers; the error is how far off each measured step is if it is left out."""
     return FittedSteps(factors=_fit(measured), measured=tuple(measured), error=_error(measured))
 
 
@@ -94,7 +94,7 @@ def _error(measured: Sequence[MeasuredStep]) -> float:
 
 
 def _fit(measured: Sequence[MeasuredStep]) -> Features:
-    """Return the numbers, none below 0, with the least sum of squares of what is missed, as a share."""
+    """Return the numbers, none below 0, with the least sum of squared relative errors."""
     rows = [
         (features, each.seconds)
         for each in measured
@@ -131,7 +131,7 @@ def _product(factors: Features, features: Features) -> float:
 
 
 def _features(facts: ModelFacts, variant: Variant, devices: int) -> Features | None:
-    """Return passes, computing and sending of a step; None if the model cannot be split so."""
+    """Return passes, computing and sending of a step; None if the model cannot be split this way."""
     words: dict[str, Any] = dict(variant.layout)
     pipeline = words.get("pipeline", 1)
     readers = devices // (words.get("tensor", 1) * pipeline)
@@ -151,7 +151,7 @@ def _features(facts: ModelFacts, variant: Variant, devices: int) -> Features | N
 
 
 def _model(facts: ModelFacts) -> Model:
-    """Describe any model as a transformer of so many parameters, which is what counts."""
+    """Describe any model as a transformer of its layers, width and number of parameters."""
     return Model(
         layers=facts.layers,
         hidden_size=facts.widest,

@@ -1,4 +1,4 @@
-"""The ways in which a job can run in a pool, estimated: the fastest of each technique and size."""
+"""Estimate the ways in which a job can run in a pool: the fastest of each technique and size."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from slipway.jobs.plan.search.model import Mode, Pool
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant, doubling
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 
-MOST_ERROR = 0.5  # that a plan reckons with; a rate may be off by more, and a time by no more than all of it
+MOST_ERROR = 0.5  # the most that a plan counts with: rates may be off by more, times by at most 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedJob:
-    """Hold what modes are estimated from."""
+    """Hold what an estimate of modes needs of a job."""
 
     workload: Workload
     rows: Sequence[Measurement]
@@ -82,7 +82,7 @@ def _sizes(pool: Pool) -> Iterator[_Size]:
 
 
 def _mode(job: EstimatedJob, size: _Size, variant: Variant) -> Iterator[Mode]:
-    """Yield the variant as a mode; nothing if it cannot be split so, or does not fit."""
+    """Yield the variant as a mode; nothing if it cannot split the model, or does not fit."""
     workload = job.workload
     spread: dict[str, Any] = {"tensor": 1, "pipeline": 1, "sharding": "none", "checkpointing": "none"}
     layout = replace(workload.layout, **{**spread, "schedule": "1f1b", "chunks": 1, **variant.layout})

@@ -1,6 +1,6 @@
-"""Techniques spread one model over ranks: their variants say what recipes are told and estimates asked.
+"""List the techniques that spread one model over ranks, with a recipe's settings and an estimate's layout.
 
-A further technique is a function of ranks, in all and on a node, and a row of TECHNIQUES, in order of trials.
+To add one, write a function of the ranks (in all, on a node) and a row of TECHNIQUES (in order of trials).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Layout = Mapping[str, str | int | None]
 class Variant:
     """One way to use a technique on so many ranks."""
 
-    name: str  # among all variants of all techniques
+    name: str  # unique among all variants of all techniques
     settings: Mapping[str, str]  # of a recipe's config: see containers/training/config.py
     layout: Layout  # fields of an estimate's layout
 
@@ -25,20 +25,20 @@ class Variant:
         return tuple(self.settings.items())
 
 
-# All variants on so many ranks, of which so many are on a node; the fastest where all fit comes first.
+# The variants on a number of ranks, `on_a_node` of them on each node; first the fastest if all fit.
 Technique = Callable[[int, int], Iterable[Variant]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationChoice:
-    """Say what layers keep for their backward, in a person's word, a recipe's and an estimate's."""
+    """Name what layers keep for their backward: in words, for a recipe and for an estimate."""
 
     word: str
     settings: Mapping[str, str] = field(default_factory=dict)
     layout: Mapping[str, str] = field(default_factory=dict)
 
 
-# The estimate knows no offloaded activations: it counts them as computed again, which frees as much.
+# The estimate has no offloaded activations: it counts them as recomputed, which frees as much memory.
 _FREES = {"checkpointing": "full"}
 KEEPINGS = (
     ActivationChoice(word=""),
@@ -53,12 +53,12 @@ KEEPINGS = (
 
 
 def data_parallel(ranks: int, on_a_node: int) -> Iterator[Variant]:
-    """Give each rank the whole model and rows of its own; one rank trains alone."""
+    """Give each rank the whole model and its own rows; a single rank trains alone."""
     yield Variant(name="data", settings={"engine": "plain"}, layout={})
 
 
 def zero(ranks: int, on_a_node: int) -> Iterator[Variant]:
-    """Give each rank all weights, and a share of the gradients and of what the optimizer keeps: ZeRO 2."""
+    """Give each rank all weights, and a share of the gradients and optimizer state: ZeRO 2."""
     if ranks > 1:
         settings = {"sharded": f"{ranks}", "sharded_state": "optimizer"}
         yield from _with_keepings("zero", settings, {"sharding": "zero2"})
@@ -84,7 +84,7 @@ def gpipe(ranks: int, on_a_node: int) -> Iterator[Variant]:
 
 
 def interleaved(ranks: int, on_a_node: int) -> Iterator[Variant]:
-    """Give each rank two stages that are far apart, so that fewer ranks stand idle."""
+    """Give each rank two stages that are far apart, so that ranks idle less."""
     if ranks > 1:
         stages = 2
         settings = {
@@ -97,14 +97,14 @@ def interleaved(ranks: int, on_a_node: int) -> Iterator[Variant]:
 
 
 def tensor(ranks: int, on_a_node: int) -> Iterator[Variant]:
-    """Share every matrix among the ranks of a node; several nodes are copies."""
+    """Share every matrix among the ranks of a node; each node has a copy of the model."""
     degree = min(ranks, on_a_node)
     if degree > 1 and ranks % degree == 0:
         yield from _with_keepings("tensor", {"tensor": f"{degree}"}, {"tensor": degree})
 
 
 def products(ranks: int, on_a_node: int) -> Iterator[Variant]:
-    """Combine tensor parallel with FSDP or a pipeline within a node; nodes are copies."""
+    """Combine tensor parallel with FSDP or a pipeline in a node; each node has a copy of the model."""
     inside = min(ranks, on_a_node)
     for degree in (degree for degree in range(2, inside // 2 + 1) if inside % degree == 0):
         other = inside // degree
@@ -121,7 +121,7 @@ def products(ranks: int, on_a_node: int) -> Iterator[Variant]:
 
 
 def spilled(ranks: int, on_a_node: int) -> Iterator[Variant]:
-    """Keep of each layer its input alone, and that in the host's memory: on one device."""
+    """On one device, keep only the input of each layer, in the host's memory."""
     if ranks == 1:
         yield from _with_keepings("spilled", {}, {}, [replace(KEEPINGS[-1], word="")])
 
@@ -139,7 +139,7 @@ TECHNIQUES: Mapping[str, Technique] = {
 
 
 def doubling(most: int) -> list[int]:
-    """Return 1, 2, 4, … and the most: how many devices or nodes are tried."""
+    """Return the numbers of devices or nodes to try: 1, 2, 4, … and the most."""
     return sorted({2**power for power in range(most.bit_length())} | {most})
 
 
@@ -156,7 +156,7 @@ def _with_keepings(
     layout: Layout,
     keepings: Iterable[ActivationChoice] = KEEPINGS[:2],
 ) -> Iterator[Variant]:
-    """Yield a variant of our own engine for each way to keep what a backward needs."""
+    """Yield a variant of our own engine for each choice of activations that it keeps."""
     for keeping in keepings:
         yield Variant(
             name=f"{name} {keeping.word}".strip(),

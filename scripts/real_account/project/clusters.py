@@ -1,4 +1,4 @@
-"""Clusters of `scripts/acceptance` without a bake, in a project as `slipway init` begins one."""
+"""Declare the clusters of `scripts/acceptance` without a bake, in a project like that of `slipway init`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Proofs that no plan can be better than so much: one module for each way to prove it."""
+"""Prove lower bounds, which no plan can beat: see prove.py."""

@@ -1,4 +1,4 @@
-"""Prove how good a plan can be at most: quick bounds first, then better ones as long as there is time."""
+"""Prove lower bounds of makespan and dollars: quick bounds first, then better ones while there is time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slipway.jobs.plan.search.options import PlanProblem
 
 
 def prove(problem: PlanProblem, *, keep_going: KeepGoing, proven: Callable[[LowerBound], None]) -> None:
-    """Tell each higher bound of what the goal wants to be small."""
+    """Call `proven` with each higher bound of the goal's objective."""
     if not problem.jobs:
         return
     table = OptionTable(problem)
@@ -63,18 +63,17 @@ def _name(table: OptionTable, least: int) -> str:
     return "chain of dependencies" if least <= table.longest_chain() else "area"
 
 
-# Device patterns: each device runs jobs one after the other, and they seldom fill the time to the brim. Give
-# each job a worth. A job on g devices earns a g-th of its worth on each of them. If all devices together,
-# each with the jobs that earn most in time T, earn less than all jobs are worth, no plan ends by T. A linear
-# program finds the worths; it gets a row for each pattern of jobs that a knapsack shows it has not thought
-# of. Any worths prove something, so this can be stopped at any moment. Durations are rounded down to units of
-# time.
-FIRST_STEP = 0.002  # of the bound so far; as long as that succeeds, the next is twice as long
-LAST_STEP = 5e-4  # smaller ones are not worth the time
+# Device patterns: each device runs jobs one after the other, which seldom fill all of the time. Give each
+# job a worth. A job on g devices earns a g-th of its worth on each of them. Let each device run the jobs that
+# earn most in time T. If all devices together earn less than all jobs are worth, no plan ends by T. A linear
+# program finds the worths, and gets a row for each pattern of jobs that a knapsack finds missing. Any worths
+# prove some bound, so this can be stopped at any moment. Durations are rounded down to units of time.
+FIRST_STEP = 0.002  # as a share of the bound so far; each step that succeeds doubles the next
+LAST_STEP = 5e-4  # smaller steps are not worth the time
 
 
 def raise_makespan(table: OptionTable, known: int, prices: Prices, keep_going: KeepGoing) -> Iterator[int]:
-    """Yield higher and higher bounds of the makespan, all above the known one, which these prices prove."""
+    """Yield ever higher bounds of the makespan, starting above the known one, which these prices prove."""
     horizons = _Horizons(table, np.where(table.fitting(known), prices.of(table), np.inf).min(axis=1))
     best, beyond, step = known, 0, FIRST_STEP
     while keep_going() and not (beyond and beyond - best <= max(1, best * LAST_STEP)):
@@ -89,7 +88,7 @@ def raise_makespan(table: OptionTable, known: int, prices: Prices, keep_going: K
 
 
 class _Horizons:
-    """Keeps what one horizon has taught for the next."""
+    """Keeps the patterns and worths of one horizon for the next."""
 
     def __init__(self, table: OptionTable, worths: Numbers) -> None:
         self._table, self._worths = table, worths
@@ -102,7 +101,7 @@ class _Horizons:
         )
 
     def rule_out(self, horizon: int, keep_going: KeepGoing) -> Iterator[int]:
-        """Yield what each try proves, until the horizon is ruled out or there is no hope."""
+        """Yield the bound of each try, until the horizon is ruled out or there is no hope of that."""
         search = WorthSearch(self._table, self._lanes, horizon, self._patterns)
         most = 0.0
         for tried, hope in search.tries(self._worths, _nearness, keep_going):
@@ -116,24 +115,24 @@ class _Horizons:
 
 
 def _nearness(tried: Tried) -> float:
-    """Return how near the horizon is to being ruled out: from 1 on, it is."""
+    """Return how near the horizon is to being ruled out; from 1 on it is ruled out."""
     return float(tried.worths.sum() / max(tried.by_time[-1], CLOSE))
 
 
-# Dollars under a deadline: cheap options take device-seconds, of which a pool has only so many until then.
-# A surcharge for a device-second of each pool proves it: each job pays at least its cheapest option with the
-# surcharge, and what the pools' device-seconds cost by it comes off again. Patterns of devices prove more, as
-# they do for the makespan: a job's worth is what it pays at least.
-HIGHEST_SURCHARGE = 1e3  # in the mean price of a device-second
+# Dollars under a deadline: cheap options take device-seconds, and a pool has a limited number until then. A
+# surcharge per device-second of each pool proves a bound: each job pays at least its cheapest option with the
+# surcharge; from the sum, the surcharge on all device-seconds of the pools is subtracted. Device patterns
+# prove more, as for the makespan: a job's worth is the least that it pays.
+HIGHEST_SURCHARGE = 1e3  # in units of the mean price of a device-second
 
 
 def cheapest(table: OptionTable) -> float:
-    """Return what all jobs cost in their cheapest options, with no regard to room or time."""
+    """Return what all jobs cost in their cheapest options, regardless of room and time."""
     return float(np.where(table.is_option, table.dollars, np.inf).min(axis=1).sum())
 
 
 def least_dollars(table: OptionTable, deadline: int) -> tuple[float, Numbers]:
-    """Return a bound of the dollars of plans that end by then, and the surcharges that prove it."""
+    """Return a bound of the dollars of plans that meet the deadline, and the surcharges that prove it."""
     fitting = table.fitting(deadline)
     pools = len(table.capacity)
     highest = HIGHEST_SURCHARGE * _mean_price(table)
@@ -160,7 +159,7 @@ def least_dollars(table: OptionTable, deadline: int) -> tuple[float, Numbers]:
 def raise_dollars(
     table: OptionTable, deadline: int, surcharges: Numbers, keep_going: KeepGoing
 ) -> Iterator[float]:
-    """Yield higher and higher bounds of the dollars, by device patterns."""
+    """Yield ever higher bounds of the dollars, by device patterns."""
     paid = np.where(table.fitting(deadline), table.dollars + surcharges[table.pool] * table.area, np.inf)
     lanes = Lanes(
         of_options=table.devices,
@@ -179,7 +178,7 @@ def raise_dollars(
 
 
 def _left(tried: Tried) -> float:
-    """Return what the jobs pay at least: their worths, less what all devices can earn of them."""
+    """Return the least that the jobs pay: their worths less what all devices can earn of them."""
     return float(tried.worths.sum() - tried.by_time[-1])
 
 
@@ -187,15 +186,15 @@ def _mean_price(table: OptionTable) -> float:
     return float(table.dollars.sum() / table.area[table.is_option].sum())
 
 
-# Area: jobs need device-seconds, and until a moment a pool has only so many. A price for a device-second of
-# each pool proves it: whatever each job chooses, all jobs together pay at least the sum of their cheapest
-# options, and all device-seconds until T cost only so much. Better prices prove more.
+# Area: jobs need device-seconds, and until a time T a pool has a limited number. A price per device-second of
+# each pool proves a bound: whatever options the jobs choose, together they pay at least the sum of their
+# cheapest options, which must not exceed the price of all device-seconds until T. Better prices prove more.
 HIGHEST_PRICE = 1e4  # of a budget, in budgets a makespan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Says what a device-second of each pool costs, and a dollar of the budget, in seconds of makespan."""
+    """Holds the prices of each pool's device-second and of a dollar of the budget, in seconds of makespan."""
 
     devices: Numbers  # all devices of all pools together cost 1 a second
     dollar: float = 0.0
@@ -205,7 +204,7 @@ class Prices:
 
 
 def least_makespan(table: OptionTable) -> tuple[int, Prices]:
-    """Return the makespan below which the pools have too little, and the prices that prove it."""
+    """Return the makespan below which the pools have too few device-seconds, and the prices that prove it."""
     prices = Prices(devices=np.full(len(table.capacity), 1.0) / table.capacity.sum())
     best = makespan_at(table, prices)
     while len(table.capacity) > 1 or _budget(table) is not None:
@@ -218,7 +217,7 @@ def least_makespan(table: OptionTable) -> tuple[int, Prices]:
 
 
 def makespan_at(table: OptionTable, prices: Prices, known: int = 1) -> int:
-    """Return the least makespan, from a known bound on, that these prices do not rule out."""
+    """Return the least makespan from `known` on that these prices do not rule out."""
     paid = prices.of(table)
     spent = prices.dollar * (_budget(table) or 0.0)
 
@@ -243,7 +242,7 @@ def _cheapest(paid: Numbers, fitting: Flags) -> Numbers:
 
 
 def _best_prices(table: OptionTable, fitting: Flags) -> Prices:
-    """Raise what the jobs have to pay, one line more for each choice that they answer prices with."""
+    """Find the prices by which jobs pay most; each choice that jobs make under them is a new row."""
     pools, budget = len(table.capacity), _budget(table)
     scale = table.area[:, 0].sum() / table.capacity.sum()
     dollar_limit = 0.0 if budget is None else HIGHEST_PRICE * scale / max(budget, 1e-9)
@@ -267,7 +266,7 @@ def _best_prices(table: OptionTable, fitting: Flags) -> Prices:
 
 
 def _answer(table: OptionTable, fitting: Flags, prices: Prices) -> tuple[float, Numbers]:
-    """Let each job take what is cheapest: return what all pay, the areas of pools and the dollars used."""
+    """Let each job take its cheapest option; return what all pay, and the areas and dollars that they use."""
     paid = np.where(fitting, prices.of(table), np.inf)
     rows, chosen = np.arange(len(paid)), paid.argmin(axis=1)
     areas = np.bincount(

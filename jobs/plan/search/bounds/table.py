@@ -1,4 +1,4 @@
-"""The options of all jobs as arrays, one row for each job: what every proof counts with."""
+"""Hold the options of all jobs as arrays, one row for each job, for all proofs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-NEVER = 2**60  # seconds of an option that is not there
+NEVER = 2**60  # seconds of an option that does not exist
 
 
 class OptionTable:
-    """Options by job (row) and place (column); a place that a job does not have takes for ever."""
+    """Options by job (row) and place (column); an option that a job does not have takes for ever."""
 
     def __init__(self, problem: PlanProblem) -> None:
         self.problem = problem
@@ -31,12 +31,12 @@ class OptionTable:
         self.dollars = _table(problem, lambda option: option.dollars, 0)
         self.capacity: Numbers = np.array(problem.capacity, dtype=np.float64)
         quickest = self.seconds.min(axis=1)
-        self.before = _time_before(problem, quickest)  # until a job can start at all
-        self.behind = _time_behind(problem, quickest)  # that jobs which wait for it still need
+        self.before = _time_before(problem, quickest)  # the earliest that a job can start
+        self.behind = _time_behind(problem, quickest)  # the least that jobs which depend on it still need
         self._latest = _deadlines(problem, self.before + quickest)
 
     def fitting(self, makespan: float) -> Flags:
-        """Tell which options can be part of a plan that ends by then."""
+        """Return which options can be part of a plan that ends by this makespan."""
         ends = self.seconds + self.before[:, None]
         found: Flags = (
             self.is_option & (ends + self.behind[:, None] <= makespan) & (ends <= self._latest[:, None])
@@ -44,11 +44,11 @@ class OptionTable:
         return found
 
     def longest_job(self) -> int:
-        """Return what the longest job takes in its quickest option."""
+        """Return the seconds of the longest job in its quickest option."""
         return int(self.seconds.min(axis=1).max())
 
     def longest_chain(self) -> int:
-        """Return when the last job ends if each has the pools for itself as soon as it can start."""
+        """Return when the last job ends if each starts as soon as it can, with all pools to itself."""
         return int((self.before + self.seconds.min(axis=1)).max())
 
 
@@ -75,19 +75,19 @@ def _time_behind(problem: PlanProblem, quickest: Whole) -> Whole:
 
 
 def _deadlines(problem: PlanProblem, earliest: Whole) -> Whole:
-    """Return when each job has to end; a deadline that it cannot meet is not counted."""
+    """Return when each job has to end; a deadline that it cannot meet does not count."""
     given = [NEVER - 1 if job.deadline is None else job.deadline for job in problem.jobs]
     deadlines = np.array(given, dtype=np.int64)
     return np.where(deadlines < earliest, NEVER - 1, deadlines)
 
 
-# Small linear programs that grow row by row, solved by HiGHS on one thread.
-ENOUGH = 1e-7  # as a share: two values so near to each other are the same
+# Solve small linear programs, which grow row by row, with HiGHS on one thread.
+ENOUGH = 1e-7  # as a share: values as near as this count as equal
 MOST_CUTS = 200
 
 
 def new_program(costs: Numbers, uppers: Numbers) -> highspy.Highs:
-    """Build a program of columns from nought to their upper limits that wants the least cost."""
+    """Build a program that minimises the cost of columns from 0 to their upper limits."""
     program = highspy.Highs()  # type: ignore[no-untyped-call] # its class has no annotations
     program.setOptionValue("output_flag", False)
     program.setOptionValue("threads", 1)
@@ -102,7 +102,7 @@ def add_row(program: highspy.Highs, values: Numbers, lower: float, upper: float)
 
 
 def solve(program: highspy.Highs) -> tuple[Numbers, float] | None:
-    """Return the columns' values and the cost, or nothing where there is no best."""
+    """Return the columns' values and the cost, or None if there is no optimum."""
     program.run()
     if program.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None

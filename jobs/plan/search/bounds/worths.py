@@ -1,4 +1,4 @@
-"""The linear program of worths: jobs are worth much, but no pattern of them earns more than its lane."""
+"""Solve the linear program of worths: make jobs worth much, but let no pattern earn more than its lane."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from slipway.jobs.plan.search.knapsack.filling import fill
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lanes:
-    """Says how many lanes each option takes, how many each pool has, and what a job pays for an option.
+    """Holds how many lanes each option takes, how many each pool has, and what a job pays for an option.
 
-    A device is a lane. Where no job pays, all lanes together are worth 1.
+    A device is a lane. If no job pays, all lanes together are worth 1.
     """
 
     of_options: Numbers
     of_pools: Numbers
     payments: Numbers
-    highest: Numbers  # that a lane of each pool may be worth
+    highest: Numbers  # the most that a lane of each pool may be worth
 
     def earned(self, worths: Numbers) -> Numbers:
         """Return what each option earns in each of its lanes."""
@@ -40,7 +40,7 @@ class Lanes:
 
 
 class WorthProgram:
-    """Has a column for the worth of each job, and for that of a lane of each pool."""
+    """A program with a column for the worth of each job, and for that of a lane of each pool."""
 
     def __init__(self, table: OptionTable, lanes: Lanes, fitting: Flags) -> None:
         self._lanes = lanes
@@ -55,7 +55,7 @@ class WorthProgram:
             self._add_single_jobs(place, fitting & (table.pool == place))
 
     def add(self, place: int, pattern: Pattern) -> None:
-        """Let the pattern's jobs earn no more in a lane of the pool than the lane is worth."""
+        """Add a row: the pattern's jobs earn no more in a lane of the pool than the lane is worth."""
         jobs, options = (np.array(each) for each in zip(*pattern, strict=True))
         lanes = self._lanes.of_options[jobs, options]
         columns = np.append(jobs, self._jobs + place).astype(np.int32)
@@ -63,7 +63,7 @@ class WorthProgram:
         self._program.addRow(-highspy.kHighsInf, paid, len(columns), columns, np.append(1 / lanes, -1.0))
 
     def solve(self) -> tuple[Numbers, float]:
-        """Return the worths of the jobs, and the most that is left of them when all lanes have theirs."""
+        """Return the worths of the jobs, and the most by which they exceed the worths of all lanes."""
         answer = solve(self._program)
         assert answer is not None, "a job is worth no more than its lanes and what it pays"
         return answer[0][: self._jobs], -answer[1]
@@ -76,20 +76,20 @@ class WorthProgram:
                     self.add(place, ((job, int(option)),))
 
 
-# The most that a lane of a pool can earn: a knapsack of time, in which each job runs once, in one option.
+# Find the most that a lane of a pool can earn: a knapsack of time, with each job once, in one option.
 Pattern = tuple[tuple[int, int], ...]  # (job, its option's place), by job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneKnapsack:
-    """Holds which options jobs have in one pool, and the units of time that each option takes."""
+    """Holds the options of jobs in one pool, and the units of time that each takes."""
 
     fitting: Flags
     lengths: Whole
     units: int
 
     def fill(self, earned: Numbers, jobs: Sequence[int]) -> Filled:
-        """Earn as much as possible with these jobs, if a lane earns so much by each option."""
+        """Earn as much as possible in a lane with these jobs; `earned` is by option."""
         rows = np.array(jobs, dtype=np.int64)
         is_worth_it = self.fitting[rows] & (earned[rows] > 0)
         most = np.empty((len(jobs) + 1, self.units + 1))
@@ -100,7 +100,7 @@ class LaneKnapsack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """Knows what can be earned by any time, and with which jobs."""
+    """Holds what a lane can earn by each time, and with which jobs."""
 
     knapsack: LaneKnapsack
     earned: Numbers
@@ -113,7 +113,7 @@ class Filled:
         return most
 
     def pattern(self) -> Pattern:
-        """Walk back to the jobs that earn the most in all of the time."""
+        """Return the jobs that earn the most in all of the time, by walking back through the table."""
         units, found = self.knapsack.units, []
         for place in range(len(self.jobs) - 1, -1, -1):
             if self.most[place + 1, units] == self.most[place, units]:
@@ -123,7 +123,7 @@ class Filled:
         return tuple(sorted(found))
 
     def _taken(self, place: int, units: int) -> tuple[int, int]:
-        """Find the option that earned what there is by then, and the time that was left before it."""
+        """Return the option that the table took here, and the time that was left for the jobs before it."""
         job, before = self.jobs[place], self.most[place]
         for option in np.flatnonzero(self.knapsack.fitting[job]).tolist():
             left = units - int(self.knapsack.lengths[job, option])
@@ -132,14 +132,14 @@ class Filled:
         raise AssertionError("what was earned, one option earned")
 
 
-# Ask what worths prove, and learn from the answer: the loop of every proof by device patterns.
-UNITS = 2000  # of time, until the horizon
+# The loop of every proof by device patterns: try worths, and add the patterns that refute them.
+UNITS = 2000  # units of time until the horizon
 CLOSE = 1e-9  # sums of floating-point numbers differ by less
-SMOOTHING = 0.7  # the share of the best worths so far in those that are tried
+SMOOTHING = 0.7  # the weight of the best worths so far in the next try
 LEAST_SMOOTHING = 0.01
-NEAR = 2e-4  # as a share: worths so near to the best ones are good enough
+NEAR = 2e-4  # as a share: worths as near to the best as this are good enough
 JOBS_OF_A_SAMPLE = 60
-SAMPLES = (6, 100)  # at least and at most, and one for every ten jobs
+SAMPLES = (6, 100)  # the least and the most; in between, one for every ten jobs
 
 KeepGoing = Callable[[], bool]
 Patterns = dict[tuple[int, Pattern], None]  # with their pools, in the order in which they were found
@@ -147,15 +147,15 @@ Patterns = dict[tuple[int, Pattern], None]  # with their pools, in the order in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """Holds worths and what all lanes earn by them, in any time up to the horizon."""
+    """Holds worths, and what all lanes earn with them by each time up to the horizon."""
 
     worths: Numbers
     by_time: Numbers
-    has_news: bool  # a pattern that nobody had thought of
+    has_news: bool  # a pattern that was not known before
 
 
 class WorthSearch:
-    """Looks for worths that prove most of plans that end by one horizon."""
+    """Looks for the worths that prove most about plans that end by one horizon."""
 
     def __init__(self, table: OptionTable, lanes: Lanes, horizon: int, known: Patterns) -> None:
         self._lanes, self._known = lanes, known
@@ -178,7 +178,7 @@ class WorthSearch:
     def tries(
         self, worths: Numbers, value: Callable[[Tried], float], keep_going: KeepGoing
     ) -> Iterator[tuple[Tried, float]]:
-        """Yield each try and the most that one can hope for, until there is nothing to learn."""
+        """Yield each try and the best result still possible, until there is nothing more to learn."""
         smoothing, hope = SMOOTHING, np.inf
         best = tried = self._try(worths)
         yield tried, hope
@@ -192,7 +192,7 @@ class WorthSearch:
                 smoothing /= 2
 
     def seconds_after(self, units: int) -> int:
-        """Return the first makespan that has more units of time."""
+        """Return the least makespan of more than this many units."""
         return self.horizon + 1 if units >= self.units else -(-(units + 1) * self.horizon // self.units)
 
     def _try(self, worths: Numbers) -> Tried:
@@ -207,7 +207,7 @@ class WorthSearch:
         return Tried(worths=worths, by_time=by_time, has_news=len(self._rows) > known)
 
     def _learn(self, place: int, filled: Filled) -> None:
-        """Add the best pattern, and more out of samples of the jobs that those before have not taken."""
+        """Add the best pattern, and more from samples of the jobs that earlier patterns left."""
         least, most = SAMPLES
         left = list(filled.jobs)
         for _ in range(min(max(least, len(left) // 10), most)):

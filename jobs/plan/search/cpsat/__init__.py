@@ -1,1 +1,1 @@
-"""Exact search for few jobs by CP-SAT, the extra `cpsat`: no process can load both ortools and highspy."""
+"""Search few jobs exactly with CP-SAT, the extra `cpsat`: no process can load both ortools and highspy."""

@@ -1,7 +1,7 @@
-"""A problem as a model of CP-SAT: an optional interval for each option of a job on each node that it may use.
+"""Model a problem for CP-SAT: an optional interval for each option of a job on each node that it may use.
 
-Seconds are counted in coarser units, for CP-SAT is slow with long times. Rounded up, what it finds is a plan;
-rounded down, what it proves impossible is impossible.
+Time is counted in units of several seconds, since CP-SAT is slow with long times. With durations rounded up,
+its solutions are valid plans; rounded down, its proofs of impossibility are valid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DOLLAR = 1_000_000  # prices are whole numbers of millionths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grain:
-    """Says how seconds become units, and until when a plan may last."""
+    """Converts seconds to units, and limits how long a plan may last."""
 
     seconds: int  # of a unit
     round_up: bool
@@ -40,16 +40,16 @@ class Grain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOption:
-    """Holds one option of a job: it is taken, and which of its pool's nodes it uses."""
+    """Holds one option of a job: if it is taken, and which of its pool's nodes it uses."""
 
-    place: int  # among the job's options
+    place: int  # index among the job's options
     option: Option
     taken: cp_model.IntVar
     nodes: Mapping[int, cp_model.IntVar]
 
 
 class ExactModel:
-    """Jobs with a start and one option each, on nodes with so many devices."""
+    """Models jobs with a start and one option each, on nodes with a limited number of devices."""
 
     def __init__(self, problem: PlanProblem, grain: Grain) -> None:
         self.problem = problem
@@ -72,7 +72,7 @@ class ExactModel:
         self.model.minimize(self.cost if by_cost else self.makespan)
 
     def demand(self, bound: float) -> None:
-        """Look for nothing better than what is known to be impossible."""
+        """Exclude solutions better than a known bound: they are impossible."""
         if self.problem.goal.objective is Objective.MAKESPAN and math.isfinite(bound):
             self.model.add(self.makespan >= math.floor(bound) // self.grain.seconds)
 
@@ -89,7 +89,7 @@ class ExactModel:
                         self.model.add_hint(literal, is_taken and node in used)
 
     def chosen(self, value: Callable[[cp_model.IntVar], int]) -> list[Chosen]:
-        """Read a solution."""
+        """Read the choices of a solution."""
         found = []
         for start, end, choices in zip(self.starts, self.ends, self.choices, strict=True):
             (choice,) = (choice for choice in choices if value(choice.taken))
@@ -104,7 +104,7 @@ class ExactModel:
         return found
 
     def worth(self, objective: float) -> float:
-        """Return what an objective of this model is in the goal's seconds or dollars."""
+        """Convert an objective of this model to the goal's seconds or dollars."""
         by_cost = self.problem.goal.objective is Objective.COST
         return math.ceil(objective - 1e-6) * (1 / DOLLAR if by_cost else self.grain.seconds)
 
@@ -136,7 +136,7 @@ class ExactModel:
                 self.model.add(self.starts[job] >= self.ends[before])
 
     def _fill(self, place: int, pool: Pool) -> None:
-        """Share the pool's devices out at each moment: by node, and all of them."""
+        """Limit the devices in use at each moment, per node and in the whole pool."""
         chosen = [
             (job, choice)
             for job, choices in enumerate(self.choices)
@@ -205,12 +205,12 @@ class ExactModel:
                 yield price * (last - first)
 
 
-# Give each job of a solution its devices on the nodes that the solution chose.
+# Give each job of a solution its devices on the chosen nodes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Says where a solution runs a job and when, in seconds that were rounded up."""
+    """Holds where and when a solution runs a job, in seconds that were rounded up."""
 
     option: Option
     start: int
@@ -219,7 +219,7 @@ class Chosen:
 
 
 def placed(problem: PlanProblem, chosen: Sequence[Chosen], start_of: Callable[[int, int], int]) -> list[Slot]:
-    """Place the jobs by their start; each starts at `start_of(when it was to start, when it could)`."""
+    """Place the jobs by their start; each starts at `start_of(start in the solution, earliest start)`."""
     rounded = [[[0] * pool.devices_per_node for _ in range(pool.nodes)] for pool in problem.pools]
     free = [[[0] * pool.devices_per_node for _ in range(pool.nodes)] for pool in problem.pools]
     slots: dict[int, Slot] = {}
@@ -241,7 +241,7 @@ def placed(problem: PlanProblem, chosen: Sequence[Chosen], start_of: Callable[[i
 
 
 def _free_by(free: Sequence[int], moment: int, count: int) -> tuple[int, ...]:
-    """Choose of the devices that are free by then those that were busy last."""
+    """Choose `count` of the devices that are free by then, those that were busy last."""
     fitting = sorted((-since, device) for device, since in enumerate(free) if since <= moment)
     assert len(fitting) >= count, "a solution never uses more devices than a node has"
     return tuple(sorted(device for _, device in fitting[:count]))

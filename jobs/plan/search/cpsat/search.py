@@ -1,4 +1,4 @@
-"""Search few jobs exactly: better plans, and in the end the proof that none is better still."""
+"""Search few jobs exactly: find better plans, and finally prove that none is better."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import LowerBound, Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
-COARSE, FINE = 2_000, 20_000  # units of time until a plan's end: CP-SAT is slow with many, and exact with all
+COARSE, FINE = 2_000, 20_000  # units of time in a plan: CP-SAT is slow with many
 FIRST_EFFORT = 2.0  # CP-SAT's deterministic seconds for each grain; four times as much in the next round
 EXACT = "exact search"
 
@@ -26,9 +26,9 @@ def improve(
     proven: Callable[[LowerBound], None] = lambda _: None,
     bound: float = 0.0,
 ) -> None:
-    """Tell of each better plan and each higher bound; an infinite bound says that no plan keeps the limits.
+    """Report each better plan and each higher bound; an infinite bound says that no plan keeps the limits.
 
-    It looks at `keep_going` when it knows something new. Who cannot wait for that ends its process.
+    It checks `keep_going` only when it finds something new; to stop it earlier, end its process.
     """
     known = _Known(problem, start, bound, found, proven)
     effort = FIRST_EFFORT
@@ -103,7 +103,7 @@ def _horizon(problem: PlanProblem, best: Sequence[Slot] | None) -> int:
 
 def _solver(seed: int, effort: float) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 2  # one looks for plans, one for proofs
+    solver.parameters.num_workers = 2  # one for plans, one for proofs
     solver.parameters.random_seed = seed
     solver.parameters.max_deterministic_time = effort
     solver.parameters.catch_sigint_signal = False
@@ -111,7 +111,7 @@ def _solver(seed: int, effort: float) -> cp_model.CpSolver:
 
 
 class _Told(cp_model.CpSolverSolutionCallback):
-    """Hands on each better solution as a plan."""
+    """Passes on each better solution as a plan."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Tables of knapsacks: what lanes are filled with, and what proofs by device patterns ask."""
+"""Fill tables of knapsacks, for lanes and for proofs by device patterns."""

@@ -1,6 +1,6 @@
-"""The table of a knapsack, compiled by numba: the extra `fast`.
+"""Fill the table of a knapsack in code that numba compiles, the extra `fast`.
 
-All that is compiled stands in this one file: numba's cache does not notice a change in another one.
+All compiled code is in this file: numba's cache does not notice a change in another one.
 """
 
 from __future__ import annotations

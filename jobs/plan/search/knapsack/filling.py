@@ -1,7 +1,7 @@
-"""Fills the table of a knapsack: row by item, column by room, the most that the items so far are worth in it.
+"""Fill the table of a knapsack: by item (row) and room (column), the most that the items up to it earn.
 
-Each item is left out, or taken in one of its options. Where numba is installed, compiled code makes the same
-sums in the same order, so that a plan does not depend on it.
+Each item is left out, or taken in one of its options. If numba is installed, compiled code adds up the same
+sums in the same order, so plans do not depend on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
-# Of the table; where each item's options begin, and where the last ones end; room and value of each option.
+# Takes the table; where each item's options begin, and the last ones end; each option's room and value.
 Filling = Callable[[Numbers, Whole, Whole, Numbers], None]
 
 

@@ -1,1 +1,1 @@
-"""Plans by lanes: some devices for the whole plan, and jobs that follow each other on them."""
+"""Search for plans made of lanes: a lane is a few devices and the jobs that follow each other on them."""

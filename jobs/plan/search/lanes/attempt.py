@@ -1,4 +1,4 @@
-"""One attempt at a plan: jobs on lanes of one length, and in the gaps those that no lane has room for."""
+"""Attempt one plan: put jobs on lanes of one length, and those that no lane has room for into the gaps."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
 from slipway.jobs.plan.search.options import PlanProblem
 
-PENALTY = 10.0  # for needing as many devices again, in the dollars of all jobs at their dearest
-MOST_MISSING = 0.06  # of the jobs: with more, lanes are worth less than the gaps between them
-ROUNDING = 1.0005  # lanes are filled in coarse time, and may end so much later
+PENALTY = 10.0  # for twice the devices that there are, in units of the dollars of all jobs at their dearest
+MOST_MISSING = 0.06  # share of the jobs without a lane: with more, shaving does not pay
+ROUNDING = 1.0005  # lanes are filled in coarse time, and may end later by this factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTrial:
-    """Says what to attempt: the length of lanes, and how many devices they leave."""
+    """Holds what to attempt: the length of lanes, and how many devices they leave free."""
 
     horizon: float
-    spare: float = 0.0  # share of the devices that the program may not use
+    spare: float = 0.0  # share of the devices that the linear program may not use
     effort: Effort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanePlan:
-    """A whole schedule, the lanes that it came from, and the share of all devices that they need."""
+    """Holds a whole schedule, the lanes that it came from, and the share of all devices that they need."""
 
     slots: list[Slot]
     lanes: list[Lane]
@@ -38,7 +38,7 @@ class LanePlan:
 
 
 class Attempts:
-    """Makes attempts at one problem."""
+    """Makes attempts at a plan for one problem."""
 
     def __init__(
         self, problem: PlanProblem, menu: Menu, worths: Worths, keep_going: Callable[[], bool]
@@ -51,7 +51,7 @@ class Attempts:
         self._keep_going = keep_going
 
     def make(self, trial: LaneTrial, lanes: list[Lane], chance: random.Random) -> LanePlan | None:
-        """Follow a trial, with lanes known from others; None when there is no time left."""
+        """Make the plan of a trial, starting from known lanes; return None if no time is left."""
         horizon = max(trial.horizon, self.menu.longest_job)
         areas = self.menu.areas(horizon).min(axis=0)
         generation = Generation(self.menu, horizon, trial.effort, self._keep_going)
@@ -73,7 +73,7 @@ class Attempts:
         )
 
     def _is_shavable(self, rest: Sequence[int]) -> bool:
-        """Tell whether only the last end counts, and nearly all jobs are on lanes."""
+        """Return True if only the makespan counts, and nearly all jobs are on lanes."""
         return (
             not self._is_dollars
             and self.problem.goal.budget is None
@@ -83,7 +83,7 @@ class Attempts:
         )
 
     def _shaved(self, lanes: Sequence[PlacedLane], chance: random.Random) -> list[Slot]:
-        """Shorten the lanes, with the jobs that have none on any of them."""
+        """Shorten the lanes, after the jobs without a lane are added to some."""
         lane_of = np.full(len(self.problem.jobs), -1, dtype=np.int64)
         for place, lane in enumerate(lanes):
             lane_of[list(lane.jobs)] = place
@@ -98,7 +98,7 @@ class Attempts:
         return [slots[job] for job in range(len(lane_of))]
 
     def _in_order(self, slots: list[Slot]) -> list[Slot]:
-        """Let jobs wait for those that they depend on: the same options, begun one after the other."""
+        """Place the same options again in order of start, so that jobs wait for those that they depend on."""
         if not any(self.problem.after):
             return slots
         choice = [
@@ -115,25 +115,25 @@ class Attempts:
         return Aim(capacity=capacity, penalty=float(capacity.sum()))
 
     def _urgency(self, job: int) -> tuple[float, ...]:
-        """Order jobs of a lane: deadlines first, then priorities, then the longest."""
+        """Return the order of a job in its lane: deadlines first, then priorities, then the longest."""
         return (self._due[job], -self.problem.jobs[job].priority, job)
 
 
-# Shortens lanes that stand on nodes: moves and swaps jobs until none is longer than asked.
-# A program of lanes leaves each lane a little short of its end, and sometimes a job over. Swaps bring what is
-# left of many lanes together, until there is room. Moves are the best of all at each step, good or bad, and a
-# job that has moved stays for a while: a tabu search (Glover, 1989).
+# Shorten lanes that are placed on nodes: move and swap jobs until no lane is longer than asked.
+# The linear program leaves a little time free in each lane, and sometimes a job without one. Swaps join the
+# free time of many lanes until the job has room. Each step makes the best of all moves, even if it makes the
+# plan worse, and a job that has moved stays for a while: a tabu search (Glover, 1989).
 NOT_THERE = 2**40  # seconds of a job on a lane where it does not run
-STEPS = 1000  # for one wish at most, and no more than there are jobs
-REST = (5, 25)  # steps for which a job stays that has moved
-FIRST, LAST = 0.01, 2e-4  # how much shorter it wants the longest lane to be: more after a success
+STEPS = 1000  # the most for one limit; no more than there are jobs
+REST = (5, 25)  # steps that a job stays after a move: least and most
+FIRST, LAST = 0.01, 2e-4  # by which share to shorten the longest lane: more after a success
 
 
 class Shaving:
-    """Knows which lane each job is on, and how long each lane is."""
+    """Holds which lane each job is on, and how long each lane is."""
 
     def __init__(self, menu: Menu, kinds: Sequence[int], lane_of: Integers) -> None:
-        """Begin with jobs on lanes of these kinds; a job on none goes where the lane is shortest then."""
+        """Begin with jobs on lanes of these kinds; a job on none goes where that makes the shortest lane."""
         by_kind = np.where(menu.seconds > 0, menu.seconds, NOT_THERE)
         self._seconds: Integers = by_kind[np.array(kinds, dtype=np.int64)]  # by lane and job
         self._of_job: Integers = np.ascontiguousarray(self._seconds.T)
@@ -163,7 +163,7 @@ class Shaving:
         return best
 
     def _reach(self, limit: float, chance: random.Random, keep_going: Callable[[], bool]) -> bool:
-        stays = np.zeros(len(self.lane_of), dtype=np.int64)  # until which step a job stays
+        stays = np.zeros(len(self.lane_of), dtype=np.int64)  # the step until which each job stays
         for step in range(min(STEPS, len(self.lane_of))):
             if self.longest <= limit:
                 return True
@@ -208,7 +208,7 @@ class Shaving:
         self.lane_of[job] = lane
 
     def _moves(self, lane: int, jobs: Integers, limit: float) -> Floats:
-        """Return, by job of the lane and other lane, how much worse a move makes the plan."""
+        """Return how much worse each move makes the plan, by job of the lane and target lane."""
         freed = self._loads[lane] - self._of_job[jobs, lane]
         there = _late(self._loads + self._of_job[jobs], limit) - _late(self._loads, limit)
         found: Floats = _late(freed, limit)[:, None] + there - _late(self._loads[lane], limit)
@@ -216,7 +216,7 @@ class Shaving:
         return found
 
     def _swaps(self, lane: int, jobs: Integers, limit: float) -> Floats:
-        """Return, by job of the lane and any other job, how much worse their swap makes the plan."""
+        """Return how much worse each swap makes the plan, by job of the lane and any other job."""
         lanes = self.lane_of
         loads = self._loads[lanes]
         own = self._of_job[np.arange(len(lanes)), lanes]
@@ -229,7 +229,7 @@ class Shaving:
 
 
 def _least(costs: Floats, chance: random.Random) -> tuple[int, int]:
-    """Choose at random among the places of the least cost."""
+    """Return one of the places of the least cost, at random."""
     rows, columns = np.nonzero(costs == costs.min())
     place = chance.randrange(len(rows))
     return int(rows[place]), int(columns[place])
@@ -240,13 +240,13 @@ def _late(loads: Integers, limit: float) -> Floats:
     return found
 
 
-# Rounds the program to whole lanes: fix the best, generate again, and let jobs in as room comes.
-SURE = 0.5  # lanes that the program uses so much are fixed together
+# Round the linear program to whole lanes: fix the best, generate again, and add jobs as room appears.
+SURE = 0.5  # lanes whose share in the program is at least this are fixed together
 
 
 @dataclass(slots=True, kw_only=True)
 class Dive:
-    """Lanes that are fixed so far, and the jobs that wait outside the program."""
+    """Holds the lanes that are fixed so far, and the jobs that wait outside the program."""
 
     waiting: list[int]
     left: set[int]
@@ -257,7 +257,7 @@ class Dive:
 def dive(
     generation: Generation, jobs: Sequence[int], aim: Aim, lanes: Sequence[Lane], chance: random.Random
 ) -> list[Lane] | None:
-    """Put all jobs on whole lanes; None when there is no time left."""
+    """Put all jobs on whole lanes; return None if no time is left."""
     order = list(jobs)
     chance.shuffle(order)
     size = generation.effort.window
@@ -274,7 +274,7 @@ def dive(
 
 
 def share_of(generation: Generation, aim: Aim, state: Dive) -> Aim:
-    """Return which share of the devices the jobs inside may use, by their areas."""
+    """Return the aim for the jobs in the program: their share of the devices, by area."""
     if not state.waiting:
         share = 1.0
     else:
@@ -312,7 +312,7 @@ def _preferred(shares: Floats, chance: random.Random) -> list[tuple[float, int]]
 
 
 def _fix(generation: Generation, preferred: list[tuple[float, int]]) -> list[Lane]:
-    """Fix the lanes that are used most, several where the program is sure, and close what they break."""
+    """Fix the most used lanes, several if the program is sure, and close the lanes with their jobs."""
     limit = max(1, int(generation.alive.sum() * generation.effort.step))
     fixed: list[Lane] = []
     for share, place in preferred:

@@ -1,4 +1,4 @@
-"""Puts lanes on nodes, and other jobs into the gaps that waste least."""
+"""Place lanes on nodes, and other jobs into the gaps that waste least."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import NodeDevices
 from slipway.jobs.plan.search.options import Option, PlanProblem
 
-LATE = 1e6  # what a second beyond the horizon weighs against a device-second lost
+LATE = 1e6  # the weight of a second beyond the horizon, in lost device-seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worths:
-    """Says what a job uses up on each kind of lane, and what a wasted device-second of each pool is worth."""
+    """Holds what a job uses up on each kind of lane, and what a wasted device-second of each pool costs."""
 
     jobs: Floats
     pools: Floats
@@ -26,18 +26,18 @@ class Worths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A place for a job, and what it loses there."""
+    """A place for a job, and what is wasted there."""
 
     loss: float
     start: int
     kind: int
-    node: int  # with whole nodes: how many of them are free by then
-    first: int  # of the devices, by when they are free
+    node: int  # for whole nodes: 0
+    first: int  # the first device, or whole node, in the order in which they get free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedLane:
-    """A lane on its devices; without jobs, devices that no lane has taken."""
+    """A lane on its devices; without jobs, it is devices that no lane has taken."""
 
     kind: int
     jobs: tuple[int, ...]
@@ -45,7 +45,7 @@ class PlacedLane:
 
 
 class Board:
-    """Knows from when on each device is free, and the slots of jobs that are placed."""
+    """Holds from when on each device is free, and the slots of placed jobs."""
 
     def __init__(self, problem: PlanProblem, menu: Menu, worths: Worths) -> None:
         self._menu = menu
@@ -74,11 +74,11 @@ class Board:
         return rest
 
     def lanes(self) -> list[PlacedLane]:
-        """Return the lanes on nodes and, before others are put into gaps, what they have left untouched."""
+        """Return the lanes on nodes, and the devices that no lane uses; call it before `fill`."""
         return [*self._placed, *self._untouched()]
 
     def _untouched(self) -> Iterator[PlacedLane]:
-        """Yield lanes without jobs, as wide as they can be inside a node."""
+        """Yield the unused devices as lanes without jobs, as wide as they can be inside a node."""
         for pool, free in enumerate(self._free):
             kinds = np.flatnonzero((self._menu.pools == pool) & (self._menu.devices <= free.shape[1]))
             widest = sorted(kinds.tolist(), key=lambda kind: -int(self._menu.devices[kind]))
@@ -91,7 +91,7 @@ class Board:
                         yield PlacedLane(kind=kind, jobs=(), placement=(share,))
 
     def fill(self, jobs: Iterable[int], horizon: float) -> None:
-        """Put each job, in this order, where it ends before the horizon and wastes least."""
+        """Place each job, in this order, where it ends before the horizon and wastes least."""
         for job in jobs:
             gaps = [
                 gap
@@ -164,7 +164,7 @@ class Board:
         return (NodeDevices(node=gap.node, devices=tuple(sorted(order.tolist()))),)
 
 
-# The words of this folder: kinds of lanes, lanes with jobs, and what each job takes on each kind.
+# The types of this folder: kinds of lanes, lanes with jobs, and what each job takes on each kind.
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -173,20 +173,20 @@ Integers = NDArray[np.int64]
 class Lane:
     """Jobs that follow each other on the same devices."""
 
-    kind: int  # its place in the menu
+    kind: int  # index in the menu
     jobs: tuple[int, ...]
 
 
 class Menu:
-    """Knows for every kind of lane and every job how long it takes there, and what it costs."""
+    """Holds how long every job takes on every kind of lane, and what it costs there."""
 
     def __init__(self, problem: PlanProblem) -> None:
         every = (option for options in problem.options for option in options)
-        # A kind is so many devices of one pool; beyond a node, whole nodes.
+        # A kind is a pool and a number of devices; beyond one node, of whole nodes.
         kinds = sorted({(option.pool, option.devices) for option in every})
         places = {kind: place for place, kind in enumerate(kinds)}
         shape = (len(kinds), len(problem.jobs))
-        self.seconds: Integers = np.zeros(shape, dtype=np.int64)  # 0: does not run there
+        self.seconds: Integers = np.zeros(shape, dtype=np.int64)  # 0: the job cannot run there
         self.dollars: Floats = np.zeros(shape)
         self.options: dict[tuple[int, int], Option] = {}
         for job, options in enumerate(problem.options):

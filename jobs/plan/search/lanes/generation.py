@@ -1,4 +1,4 @@
-"""Generates lanes: solve the program, fill lanes with the jobs that it values most, and again."""
+"""Generate lanes: solve the linear program, fill lanes with the jobs that it values most, and repeat."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from slipway.jobs.plan.search.knapsack.filling import fill
 from slipway.jobs.plan.search.lanes.board import Floats, Integers, Lane, Menu
 
-SMOOTHING = 0.6  # of the jobs' values, towards those that proved most: halves the rounds
+SMOOTHING = 0.6  # weight of the best values so far in those of the jobs: halves the rounds
 LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """Says how hard a pass works."""
+    """Holds how thorough a pass is."""
 
     room: int = 1000  # units of time in a lane
-    lanes_per_kind: int = 4  # new ones, disjoint, in each round
+    lanes_per_kind: int = 4  # new lanes in each round, with no job in common
     gap: float = 0.002  # between the program and its bound
     rounds: int = 200
     window: int = 160  # jobs in the program at once
-    refill: float = 0.6  # new jobs come in when so many of them are left
-    step: float = 0.06  # of the jobs left, fixed at once
+    refill: float = 0.6  # new jobs are added when this share of the window is left
+    step: float = 0.06  # share of the jobs left that is fixed at once
     dive_rounds: int = 3
 
 
 class Generation:
-    """Finds lanes for some jobs, of one length."""
+    """Generates lanes of one length for some jobs."""
 
     def __init__(self, menu: Menu, horizon: float, effort: Effort, keep_going: Callable[[], bool]) -> None:
         self.menu, self.horizon, self.effort = menu, horizon, effort
@@ -41,7 +41,7 @@ class Generation:
         self._known: set[tuple[int, tuple[int, ...]]] = set()
 
     def open(self, jobs: Sequence[int], aim: Aim, lanes: Iterable[Lane] = ()) -> None:
-        """Begin a program of these jobs with lanes that are known already."""
+        """Begin a program of these jobs, starting from known lanes."""
         self.jobs = np.array(sorted(jobs), dtype=np.int64)
         if len(jobs) > self.effort.window:
             self._knapsack = Knapsack(self.effort.room, len(jobs))
@@ -57,7 +57,7 @@ class Generation:
         self.shares = self.master.solve()
 
     def converge(self, rounds: int | None = None) -> bool:
-        """Add lanes until the program is near its bound; False when there is no time left."""
+        """Add lanes until the program is near its bound; return False if no time is left."""
         smoothing = SMOOTHING if rounds is None else 0.0
         for _ in range(rounds or self.effort.rounds):
             if not self._keep_going():
@@ -77,7 +77,7 @@ class Generation:
         return True
 
     def close_broken(self, fixed: Iterable[Lane]) -> None:
-        """Close lanes with a job that another lane has for good."""
+        """Close the lanes that contain a job of a fixed lane."""
         dead = set(self.jobs[~self.alive].tolist())
         kept = {(lane.kind, lane.jobs) for lane in fixed}
         for place in sorted(self._open):
@@ -105,7 +105,7 @@ class Generation:
         return added
 
     def _prove(self, guide: Floats, most: Floats) -> None:
-        """Keep the values of jobs that prove most: no shares can be worth less than what they say."""
+        """Keep the values of jobs that prove the highest bound of the program."""
         aim = self.aim
         if aim.is_dollars:
             proven = float(guide.sum() - aim.capacity @ most)
@@ -117,7 +117,7 @@ class Generation:
             self._centre = guide if aim.is_dollars else guide * (aim.penalty / max(whole, 1e-12))
 
     def _fill(self, kind: int, guide: Floats) -> tuple[list[float], list[Lane]]:
-        """Fill several lanes of one kind, each with jobs that those before it left."""
+        """Fill several lanes of one kind, each from the jobs that the lanes before it left."""
         units = self._units[kind, self.jobs]
         values = guide - self.menu.dollars[kind, self.jobs] if self.aim.is_dollars else guide
         able = np.flatnonzero((values > 1e-12) & (units <= self.effort.room) & self.alive)
@@ -156,7 +156,7 @@ class Generation:
         return len(new)
 
     def _alone(self) -> Iterable[Lane]:
-        """Yield for each job and pool the lane of least area with nothing else on it."""
+        """Yield for each job and pool the lane of least area that has only this job."""
         areas = self.menu.areas(self.horizon)
         for pool in np.flatnonzero(self.aim.capacity):
             kinds = np.flatnonzero(self.menu.pools == pool)
@@ -166,27 +166,27 @@ class Generation:
                     yield Lane(kind=int(kind), jobs=(int(job),))
 
 
-# The linear program that shares the devices among lanes, so that every job is on one.
-PRIMAL_SIMPLEX = 4  # HiGHS's number; columns were added, so the last basis is still primal feasible
+# The linear program that divides the devices among lanes, so that every job is on one.
+PRIMAL_SIMPLEX = 4  # HiGHS's code; after columns were added, the last basis is still primal feasible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """An optimum: how much of each lane is used, and what jobs and devices are worth."""
+    """Holds an optimum: how much of each lane is used, and what jobs and devices are worth."""
 
     value: float
     lanes: Floats
     jobs: Floats
-    pools: Floats  # of one device
+    pools: Floats  # the worth of one device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """Says what is minimised: the devices needed, or dollars on the devices that there are."""
+    """Holds what to minimise: the devices needed, or dollars on the available devices."""
 
     capacity: Floats  # devices of each pool
     is_dollars: bool = False
-    penalty: float = 1.0  # of needing as many devices again as there are
+    penalty: float = 1.0  # for needing twice the devices that there are
 
 
 class Master:
@@ -246,11 +246,11 @@ class Master:
         self._solver.changeColBounds(lane + 1, 0.0, 0.0)
 
 
-# Fills one lane with the most valuable jobs: a knapsack over coarse time.
+# Fill one lane with the most valuable jobs: a knapsack over coarse time.
 
 
 class Knapsack:
-    """Solves knapsacks of one capacity, exactly, in a table that is used again."""
+    """Solves knapsacks of one capacity exactly, in a table that is reused."""
 
     def __init__(self, room: int, items: int) -> None:
         self._room = room

@@ -1,4 +1,4 @@
-"""Searches a plan by lanes, again and again, each time a little tighter."""
+"""Search for a plan by lanes, again and again, each time a little tighter."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
-LEAST_WORTH = 1e-3  # of a pool's devices, beside an average of one
-FRUITLESS = 400  # attempts after which no more are made
+LEAST_WORTH = 1e-3  # the least worth of a pool's devices; the average is 1
+FRUITLESS = 400  # attempts in vain after which the search ends
 QUICK = Effort(
     room=400, lanes_per_kind=3, gap=0.01, rounds=60, window=80, refill=0.5, step=0.15, dive_rounds=1
 )
 THOROUGH = Effort()
-EARLY = (0.0006, 0.0006, 0.003, 0.01)  # shares of the deadline: coarse time may end lanes so much later
-MOST_SPARED = 0.2  # of the devices
-WASTED = 0.05  # a wasted device-second, in its price: it is not paid for, but may be wanted
-FIRST_STEP = 0.03  # by which lanes within a budget are shorter at first
-FIRST_SHORTER = 0.99  # what a thorough attempt saves of the lanes that the first, quick one needed
-ENDED = 1.001  # of the horizon: a schedule that ends by then has all its lanes on nodes
+EARLY = (0.0006, 0.0006, 0.003, 0.01)  # as shares of the deadline: lanes end so much before it
+MOST_SPARED = 0.2  # share of the devices
+WASTED = 0.05  # the cost of a wasted device-second, as a share of its price: it is not billed
+FIRST_STEP = 0.03  # the share by which lanes within a budget are shortened at first
+FIRST_SHORTER = 0.99  # length of lanes in the first thorough attempt, relative to the quick one
+ENDED = 1.001  # relative to the horizon: a schedule that ends by then has all its lanes on nodes
 
 
 class Tightening:
-    """Chooses how long lanes are in the next attempt, from what those before it needed."""
+    """Chooses the length of lanes in the next attempt from what earlier ones needed."""
 
     def __init__(self, least: float, best: float, chance: random.Random) -> None:
         self._least, self._best = least, best
@@ -64,7 +64,7 @@ class Tightening:
 
 
 class FirstSaving:
-    """Chooses how many devices the next attempt spares, so that its rounding meets the deadline."""
+    """Chooses how many devices the next attempt leaves free, so that the rounded plan meets the deadline."""
 
     is_done = False
 
@@ -86,7 +86,7 @@ class FirstSaving:
 
 
 class WithinBudget:
-    """Chooses how long lanes are in the next attempt, of those that cost least: shorter ones cost more."""
+    """Chooses the length of the cheapest lanes in the next attempt: shorter ones cost more."""
 
     def __init__(self, least: float, best: float, is_within: bool, chance: random.Random) -> None:
         self._least, self._best, self._is_within = least, best, is_within
@@ -127,7 +127,7 @@ def improve(
     found: Callable[[Sequence[Slot]], None],
     start: Sequence[Slot] | None = None,
 ) -> None:
-    """Call `found` with each better schedule, until there is no time left or nothing to gain."""
+    """Call `found` with each better schedule, until no time is left or nothing can be gained."""
     if not problem.jobs:
         return
     chance = random.Random(seed)  # noqa: S311  # no secret

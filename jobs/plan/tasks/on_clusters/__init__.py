@@ -1,1 +1,1 @@
-"""Tasks on deployed clusters: their code is sent, trials and trainings are jobs, and models come back."""
+"""Train tasks on deployed clusters: send their code, run trials and trainings as jobs, bring models back."""

@@ -1,7 +1,7 @@
-"""`orchestrate(tasks, on=[…])`: plan tasks over deployed clusters, and run that plan as run-plan runs one.
+"""`orchestrate(tasks, on=[…])`: plan tasks over deployed clusters, and run the plan as `run-plan` does.
 
-The plan and its journal lie beside the trained models until all has ended: the same file, started again, goes
-on with them and submits nothing twice.
+The plan and its journal lie next to the trained models until all tasks have ended: the same script, started
+again, goes on with them and submits nothing twice.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from slipway.jobs.words.run import Agreed
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say
 
-# The newest checkpoint of a task, out of a cluster's bucket into the task's own folder.
+# Copy the newest checkpoint of a task from a cluster's bucket into the task's own folder.
 _MANIFEST = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)
 
 
@@ -63,7 +63,7 @@ class NothingSaved(SlipwayError):
 
 
 def checkpoints_key(task: Task) -> str:
-    """Return where a cluster's bucket keeps the task: the same task finds its own checkpoints again."""
+    """Return the task's key in a cluster's bucket: the same task finds its checkpoints again."""
     record = json.dumps(task.describe().identity(), sort_keys=True)
     digest = hashlib.sha256(record.encode()).hexdigest()[:_DIGEST_LENGTH]
     return f"{JOB_PREFIXES[1]}tasks/{digest}"
@@ -74,7 +74,7 @@ def checkpoints_url(key: str, target: Target) -> str:
 
 
 def bring_back(task: Task, target: Target) -> None:
-    """Copy the newest checkpoint; its manifest is written last, so that a copy cut short is none."""
+    """Copy the newest checkpoint, its manifest last, so that an incomplete copy does not count."""
     s3, key = aws.reader("s3", target.region), checkpoints_key(task)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     step = _newest(s3, owner, key)
@@ -113,7 +113,7 @@ class TooDear(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksThere:
-    """Hold the tasks of one orchestration, where they go, and where its plan is kept."""
+    """Hold the tasks of one orchestration, their clusters, and where its plan is kept."""
 
     tasks: Sequence[Task]
     clusters: Sequence[TaskCluster]
@@ -161,7 +161,7 @@ def orchestrate_on(tasks: Sequence[Task], order: ClusterOrder, time_limit: float
 
 
 def _make_plan(there: TasksThere, code: PackedProject, time_limit: float) -> None:
-    """Search where no search was, and write a plan that costs no more than was agreed to."""
+    """Search for tasks without strategies, and write a plan that costs no more than was agreed to."""
     waiting = [task for task in there.tasks if not is_trained(task)]
     unknown = [
         task for task in waiting if not any(task.strategies_at(cluster.name) for cluster in there.clusters)
@@ -232,9 +232,9 @@ def _end(name: str, ledger: Ledger, made: Plan) -> TaskEnd:
     )
 
 
-# The plan of tasks over clusters: a job of the recipe `command` for each, whose modes are whole commands.
+# Plan tasks over clusters: each is a job of the recipe `command`, and each mode has its own command.
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_STEM_LENGTH = 40  # of a job's name: the moment is behind it, so that another orchestration has other jobs
+_STEM_LENGTH = 40  # of a job's name: the time follows, so that each orchestration has its own jobs
 
 
 def plan_there(
@@ -245,8 +245,8 @@ def plan_there(
     began: float,
     time_limit: float,
 ) -> Plan:
-    """Plan the tasks over the clusters by their strategies there."""
-    source = f"/{code.digest}.tar.gz"  # of no bucket yet: InBucket says which
+    """Plan the tasks over the clusters from their strategies there."""
+    source = f"/{code.digest}.tar.gz"  # without a bucket: InBucket adds it
     jobs = [
         PlanJob(
             name=task.name,
@@ -291,7 +291,7 @@ class InBucket:
     """Complete a task's job with what depends on its cluster: where its code and its checkpoints lie."""
 
     clusters: Mapping[str, TaskCluster]
-    keys: Mapping[str, str]  # of the checkpoints, by the job's name
+    keys: Mapping[str, str]  # of checkpoints, by job name
 
     @classmethod
     def of(cls, made: Plan, tasks: Sequence[Task], clusters: Sequence[TaskCluster]) -> InBucket:

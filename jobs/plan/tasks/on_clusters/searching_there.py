@@ -102,15 +102,15 @@ def _counts(tasks: Sequence[Task], cluster: TaskCluster) -> list[int]:
 
 
 def hopeless(task: Task, where: str, *, otherwise: str, hint: str) -> SlipwayError:
-    """Say why nothing can train a task there; `otherwise` stands for reasons that nobody noted."""
+    """Return an error that says why nothing can train a task there: the noted reasons, or `otherwise`."""
     reasons = "; ".join(f"{words}: {reason}" for words, reason in task.not_fitting.items())
     return SlipwayError(f"nothing can train task '{task.name}' on {where}: {reasons or otherwise}", hint=hint)
 
 
 def _ours(names: Sequence[str] | None) -> list[str]:
-    """Return the techniques to try; those of the user's own run on this machine alone."""
+    """Return the techniques to try; refuse the user's own, which run only on this machine."""
     for name in names or ():
-        retrieve(name)  # refuses one that is not there
+        retrieve(name)  # refuses an unknown name
         if name not in TECHNIQUES:
             raise CannotTravel(
                 f"technique '{name}' is a class of yours, and trains on this machine alone",
@@ -127,7 +127,7 @@ _LOST_PEER = "lost another rank"
 
 @dataclass(slots=True, kw_only=True)
 class ClusterTrials:
-    """Try tasks on one cluster: as many at once as it has nodes for, and one thread at a time asks AWS."""
+    """Try tasks on one cluster, as many at once as its nodes allow; one thread at a time calls AWS."""
 
     cluster: TaskCluster
     code: PackedProject
@@ -146,7 +146,7 @@ class ClusterTrials:
         return min(devices, self.cluster.ranks_per_node)
 
     def run(self, tried: Combination, folder: Path) -> Profile:
-        """Return what a job finds; one that was sent before, and that found nothing, is sent once more."""
+        """Return what a trial's job finds; submit again a job that was sent before and found nothing."""
         job = self._job(tried)
         with self._turn:
             self._turn.wait_for(lambda: self._taken + job.nodes <= self.cluster.nodes)
@@ -162,7 +162,7 @@ class ClusterTrials:
         return found
 
     def _pause(self, seconds: float) -> None:
-        """Let another trial have its turn; one that ends may wake this early."""
+        """Give other trials their turn; a trial that ends may end the pause early."""
         self._turn.wait(seconds)
 
     def _follow(self, sent: Submitted) -> Profile:
@@ -197,7 +197,7 @@ class ClusterTrials:
 
 
 def profile_from(run: Run, lines: Iterable[str]) -> Profile:
-    """Return what a trial's job found; or why it does not fit, which counts as long as nothing was lost."""
+    """Return what a trial's job found, or why it failed; keep that only if a rank's own error ended it."""
     said = list(lines)
     result = find_result(said) or {}
     facts = result.get("facts")

@@ -1,6 +1,6 @@
-"""The folder with the code of tasks, as `slipway run` sends one: nodes import the tasks' modules from it.
+"""Send the folder with the code of tasks, as `slipway run` does: nodes import the tasks' modules from it.
 
-What cannot be found there by a module's name is refused before anything is sent.
+Code that nodes could not import from it by a module's name is refused before anything is sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRAIN, TRY = "slipway.containers.tasks.train", "slipway.containers.tasks.trial"
 
 
 def named_tasks(tasks: Sequence[Task]) -> list[Task]:
-    """Return the tasks if all can be told apart, and other processes can find their code."""
+    """Return the tasks if their names are unique and other processes can find their code."""
     try:
         return refuse_like_named(tasks)
     except Refusal as refusal:
@@ -51,7 +51,7 @@ def packed_code(tasks: Sequence[Task]) -> Iterator[PackedProject]:
 
 
 def send_code(packed: PackedProject, target: Target) -> None:
-    """Bring the folder into the cluster's bucket, unless it is there."""
+    """Upload the folder to the cluster's bucket, unless it is there."""
     upload_project(packed, target, aws.client("s3", target.region))
 
 
@@ -85,7 +85,7 @@ def _modules(task: Task) -> Iterator[UserModule]:
             yield module
 
 
-# The clusters that tasks are sent to, as a plan's pools: each task takes whole nodes of one of them.
+# The clusters for tasks, as pools of a plan: each task takes whole nodes of one cluster.
 
 
 class NoClusters(SlipwayError):
@@ -96,15 +96,15 @@ class NoClusters(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOrder:
-    """Say where tasks go, how much of a node they take, and what a plan or a trial may cost."""
+    """Hold which clusters to use, the most ranks of a node, and what a plan or a trial may cost."""
 
     names: tuple[str, ...]
-    most_ranks: int | None = None  # of a node; None: one a device
+    most_ranks: int | None = None  # of a node; None: one per device
     agreed: Agreed = AGREED_UNSAID
 
     @classmethod
     def of(cls, names: Sequence[str], most_ranks: int | None, agreed: Agreed) -> ClusterOrder:
-        """Refuse what names no clusters, and a node without ranks."""
+        """Build the order; refuse names that are no list of clusters, and a node without ranks."""
         if isinstance(names, str) or not names or len(set(names)) < len(names):
             raise NoClusters(
                 f"on is {names!r}, and names of clusters are wanted, each once",
@@ -140,7 +140,7 @@ class TaskCluster:
         )
 
     def counts(self, wanted: Collection[int] | None) -> list[int]:
-        """Return the devices to try: of 1, 2, 4, … and all nodes, or the numbers wanted that fill nodes."""
+        """Return the device counts to try: of 1, 2, 4, … and all nodes, or those wanted that fill nodes."""
         nodes = doubling(self.nodes) if wanted is None else range(1, self.nodes + 1)
         every = [self.ranks_per_node * count for count in nodes]
         return [count for count in every if wanted is None or count in wanted]
@@ -159,5 +159,5 @@ def _cluster(target: Target, most_ranks: int | None) -> TaskCluster:
     return TaskCluster(
         target=target,
         ranks_per_node=usual if most_ranks is None else min(usual, most_ranks),
-        nodes=1 if target.kind == "mpi" else target.max_nodes,  # that one runs one job at a time
+        nodes=1 if target.kind == "mpi" else target.max_nodes,  # an MPI cluster runs one job at a time
     )
