@@ -286,7 +286,7 @@ def test_an_instance_is_pending_until_its_launch_is_over(yard: RunningYard) -> N
 
 @pytest.mark.parametrize("host", ["nobody", ""])
 def test_only_a_host_can_be_interrupted(yard: RunningYard, host: str) -> None:
-    with pytest.raises(SlipwayError, match="there are no hosts|matches 0 hosts"):
+    with pytest.raises(SlipwayError, match=r"there are no hosts|matches 0 hosts"):
         control(yard, "POST", "/interrupt-host", {"host": host})
 
 
