@@ -180,7 +180,7 @@ HOST_GONE = "Host EC2 (instance {instance}) terminated."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerExit:
-    """How the main node's container ended; None means not reported."""
+    """Says how the main node's container ended; None means not reported."""
 
     status_reason: str
     exit_code: int | None

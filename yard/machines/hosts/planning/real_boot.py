@@ -1,4 +1,4 @@
-"""How the tree of a host that boots systemd and cloud-init differs from its AMI.
+"""Changes the tree of a host that boots systemd and cloud-init, where it has to differ from its AMI.
 
 To add a file for every such host: a line of `files`. What only this machine's files need is in own_units.py.
 """

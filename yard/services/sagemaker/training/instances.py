@@ -31,7 +31,7 @@ _INTERRUPTIONS = "spot-interruptions"
 
 @dataclass(slots=True, kw_only=True)
 class LaunchEnding:
-    """How the containers ended, and why, if they were stopped."""
+    """Says how the containers ended, and why, if they were stopped."""
 
     cause: str = ""  # STOPPED, TIMED_OUT, INTERRUPTED or LOST
     codes: dict[int, int] = field(default_factory=dict)  # instance -> exit code
