@@ -1,9 +1,7 @@
 """Checks AWSTOE documents before Image Builder runs them: known actions, correct shell, verified downloads.
 
-https:
-
-docs.aws.amazon.com/imagebuilder/latest/userguide/toe-action-modules.html has all actions; one that a
-component may use is one row of ACTIONS.
+An action that a component may use is one row of ACTIONS; all of them are at
+https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-action-modules.html.
 """
 
 from __future__ import annotations
