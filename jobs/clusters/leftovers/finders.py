@@ -66,10 +66,17 @@ class Leftover:
 
 
 def leftover(
-    owner: str, kind: LeftoverKind, name: str, *, region: str, holds: str, stored_bytes: float | None
+    owner: str,
+    kind: LeftoverKind,
+    name: str,
+    *,
+    region: str,
+    holds: str,
+    stored_bytes: float | None,
+    fee_name: str = "",
 ) -> Leftover:
     """Price a thing by its stored bytes; a key costs the same whatever it encrypts."""
-    fee = find_fee(_FEES.get(kind, ""), region)
+    fee = find_fee(fee_name or _FEES.get(kind, ""), region)
     gib = None if stored_bytes is None else stored_bytes / GIB
     amount = 1.0 if kind is LeftoverKind.KEY else gib
     price = fee.usd_per_month if fee else None
@@ -196,16 +203,15 @@ def find_backups(region: str) -> Iterator[Leftover]:
 def find_lustre(region: str) -> Iterator[Leftover]:
     for each in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
         if owner := _owner(each.get("Tags", ())):
-            gib = each["StorageCapacity"]
             speed = each.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
-            fee = find_fee(f"fsx-lustre-{speed}", region)
-            yield Leftover(
-                owner=owner,
-                kind=LeftoverKind.LUSTRE,
-                id=each["FileSystemId"],
-                gib=gib,
-                usd_per_month=round(fee.usd_per_month * gib, 2) if fee and fee.usd_per_month else None,
+            yield leftover(
+                owner,
+                LeftoverKind.LUSTRE,
+                each["FileSystemId"],
+                region=region,
                 holds="checkpoints and data that jobs shared",
+                stored_bytes=each["StorageCapacity"] * GIB,
+                fee_name=f"fsx-lustre-{speed}",
             )
 
 
