@@ -61,6 +61,7 @@ AWS_HINTS = {
     "AccessDenied": _ALLOW,
     "AccessDeniedException": _ALLOW,
     "UnauthorizedOperation": _ALLOW,
+    "ClientException": "slipway preflight CLUSTER says whether the cluster can take jobs",  # AWS Batch's
 }
 
 

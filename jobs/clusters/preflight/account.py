@@ -93,10 +93,7 @@ def _quota(need: VcpuNeed, cluster: Cluster) -> Verdict:
     if need.needed <= need.quota.vcpus:
         return ok(f"{need.words}, the quota is {need.quota.vcpus:.0f}")
     short = f"{need.words}, but the quota '{need.quota.name}' is {need.quota.vcpus:.0f}"
-    fix = (
-        "aws service-quotas request-service-quota-increase --service-code ec2 "
-        f"--quota-code {need.quota.code} --desired-value {need.needed} --region {cluster.region}"
-    )
+    fix = f"slipway cluster quota {cluster.name} --request"
     if need.needed_beside_what_stands <= need.quota.vcpus:
         return warning(
             f"{short}: enough unless clusters that are declared and not deployed are deployed, too", fix

@@ -11,7 +11,6 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.neighbours import QuotaShare, share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import (
-    SERVICE,
     WARM_POOL,
     TrainingLimits,
     TrainingQuota,
@@ -246,10 +245,7 @@ def _held(
     said = f"{because}, the quota '{quota.name}' is {quota.value:.0f}"
     if needed <= quota.value:
         return ok(said)
-    fix = (
-        f"aws service-quotas request-service-quota-increase --service-code {SERVICE} "
-        f"--quota-code {quota.code} --desired-value {needed} --region {cluster.region}"
-    )
+    fix = f"slipway cluster quota {cluster.name} --request"
     if own + sum(share.amount for share in others if share.stands) <= quota.value:
         return warning(
             f"{said}: enough unless clusters that are declared and not deployed are deployed, too", fix

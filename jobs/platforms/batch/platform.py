@@ -27,8 +27,8 @@ from slipway.jobs.platforms.batch.request import (
 from slipway.jobs.platforms.batch.runs import (
     describe_jobs,
     find_dependencies_of,
-    find_environments,
     find_jobs,
+    find_queue,
     gather,
     is_known,
     keep_first,
@@ -66,6 +66,7 @@ BatchPrepared = Prepared[BatchTarget, BatchRequest]
 
 SERVICE = "AWS Batch"
 ENTERED_AS = None
+_CLOSED = "DISABLED"  # the state of a queue that refuses new jobs
 _MOST_DESCRIBED = 100  # of DescribeContainerInstances (API reference)
 TAKES_IMAGES = True
 
@@ -169,7 +170,7 @@ def cancel(found: Found[BatchTarget], reason: str) -> None:
 
 def set_open(target: BatchTarget, is_open: bool) -> None:
     """Disabled, a queue refuses new jobs and goes on with those that it has."""
-    state = "ENABLED" if is_open else "DISABLED"
+    state = "ENABLED" if is_open else _CLOSED
     ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state=state)
 
 
@@ -178,7 +179,12 @@ def explain(found: Found[BatchTarget]) -> Explanation:
 
 
 def missing_machines(target: BatchTarget) -> Sequence[tuple[str, str]]:
-    return [(each.words, MEND_ENVIRONMENT) for each in find_environments(target) if each.starts_none]
+    state, environments = find_queue(target)
+    missing = [(each.words, MEND_ENVIRONMENT) for each in environments if each.starts_none]
+    if state == _CLOSED:
+        again = f"slipway cluster destroy {target.name}, if that was interrupted; or enable the queue"
+        missing.insert(0, (f"its queue is {state} and takes no jobs", again))
+    return missing
 
 
 def _request(

@@ -314,10 +314,11 @@ def _environments(
     )
 
 
-def find_environments(target: BatchTarget) -> tuple[Environment, ...]:
-    """Return the compute environments of the cluster's queue; none if AWS does not answer."""
+def find_queue(target: BatchTarget) -> tuple[str | None, tuple[Environment, ...]]:
+    """Return the state of the cluster's queue and its environments; nothing without an answer."""
     unanswered: list[str] = []
-    return _environments(target, _queue(target, unanswered), unanswered)
+    queue = _queue(target, unanswered)
+    return queue.get("state"), _environments(target, queue, unanswered)
 
 
 def _scaling_failure(

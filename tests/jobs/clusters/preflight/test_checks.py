@@ -113,9 +113,9 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "vCPU quota",
             {"vcpus": (need(0),)},
             "16 nodes × 96 vCPUs = 1536 vCPUs, but the quota 'Running On-Demand DL instances' is 0",
-            "--quota-code L-6E --desired-value 1536 --region us-east-1",
+            "slipway cluster quota dl1 --request",
         ),
-        ("vCPU quota", {"vcpus": (need(1535),)}, "is 1535", "--desired-value 1536"),
+        ("vCPU quota", {"vcpus": (need(1535),)}, "is 1535", "slipway cluster quota dl1 --request"),
         (
             "machines that start",
             {"missing": [("no login node runs: AWS says why", "slipway cluster quota dl1 --request")]},

@@ -148,14 +148,14 @@ def test_an_account_that_may_start_none_is_told_which_quota_to_raise() -> None:
     found = verdict("training instances", SAGEMAKER, training=none)
     assert found.outcome is CheckOutcome.FAILED
     assert f"max_nodes is 2, the quota '{TYPE} for training job usage' is 0" in found.found
-    assert "--service-code sagemaker --quota-code L-1 --desired-value 2 --region us-east-1" in found.fix
+    assert found.fix == "slipway cluster quota sagemaker --request"
 
 
 def test_a_job_longer_than_the_account_allows_is_told() -> None:
     long = replace(SAGEMAKER, job_timeout_hours=200)
     found = verdict("longest training job", long, training=LIMITS)
     assert found.outcome is CheckOutcome.FAILED
-    assert "--desired-value 720000" in found.fix
+    assert found.fix == "slipway cluster quota sagemaker --request"
 
 
 def test_a_warm_pool_is_a_warning_that_says_what_is_billed() -> None:
@@ -190,7 +190,7 @@ def test_what_is_deployed_beside_the_cluster_fails_it_and_the_sum_is_asked_for()
     found = verdict("vCPU quota", vcpus=(need(1536, QuotaShare(who="dl2", amount=96, stands=True)),))
     assert found.outcome is CheckOutcome.FAILED
     assert "16 nodes × 96 vCPUs = 1536 vCPUs and 96 of dl2, 1632 in all, but the quota" in found.found
-    assert "--desired-value 1632" in found.fix
+    assert found.fix == "slipway cluster quota dl1 --request"
 
 
 def test_a_quota_of_exactly_what_is_needed_suffices() -> None:
@@ -202,7 +202,7 @@ def test_what_is_only_declared_warns_before_it_takes_the_quota() -> None:
     assert found.outcome is CheckOutcome.WARNING
     assert "1632 in all" in found.found
     assert "enough unless clusters that are declared and not deployed are deployed, too" in found.found
-    assert "--desired-value 1632" in found.fix
+    assert found.fix == "slipway cluster quota dl1 --request"
 
 
 def test_the_quota_of_a_login_node_is_judged_as_that_of_the_nodes_is() -> None:
