@@ -42,8 +42,10 @@ distributed.init_process_group("gloo")
 ones = torch.ones(1)
 distributed.all_reduce(ones)
 checkpoints = os.environ["SLIPWAY_CHECKPOINTS"]
-open(f"{checkpoints}/rank-{distributed.get_rank()}", "w").write(str(int(ones)))
+with open(f"{checkpoints}/rank-{distributed.get_rank()}", "w") as file:
+    file.write(str(int(ones)))
 distributed.destroy_process_group()
+os._exit(0)  # Python's own end may meet a thread of gloo that lives on, and abort
 """
 
 
