@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 
 from slipway.jobs.platforms.mpi import main_node, runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
-from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.platforms.mpi.runs import KnownCommand, read_run
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, Run
@@ -28,7 +28,7 @@ COMMAND = {"CommandId": "c-1", "Comment": JOB.name, "Status": "InProgress", "Req
 
 
 def run_of(now: datetime = NOON + timedelta(hours=2), **invocation: Any) -> Run:
-    return read_run(COMMAND, invocation, JOB, MPI_TARGET, now=now)
+    return read_run(KnownCommand(command=COMMAND, invocation=invocation, job=JOB), MPI_TARGET, now)
 
 
 BEGAN = "2026-11-21T12:00:00Z"
@@ -54,7 +54,7 @@ def test_a_run_costs_what_its_nodes_cost(
     run = run_of(**{"ExecutionStartDateTime": BEGAN, **told})
     assert (run.state, run.hours or 0.0, run.exit_code) == (state, hours, code)
     assert run.cost.usd == pytest.approx(4 * hours * 2.72)
-    by_hand = read_run(COMMAND, {}, None, MPI_TARGET)
+    by_hand = read_run(KnownCommand(command=COMMAND, invocation={}, job=None), MPI_TARGET)
     assert (by_hand.recipe, by_hand.nodes, by_hand.image, by_hand.cost.usd) == (None, None, None, None)
 
 
