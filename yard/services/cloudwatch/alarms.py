@@ -175,8 +175,8 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
     if not alarm.metric_data_queries:
         if not alarm.statistic:
             return None
-        seconds = int(alarm.period)
-        return evaluation.periods(region, alarm, stat=alarm.statistic, seconds=seconds, count=count, now=now)
+        periods = evaluation.Periods(seconds=int(alarm.period), count=count, now=now)
+        return periods.of(region, alarm, alarm.statistic)
     series: dict[str, list[Datapoint]] = {}
     for query in sorted(alarm.metric_data_queries, key=lambda query: bool(query.expression)):
         series[query.id] = (
@@ -189,8 +189,8 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
 
 
 def _of_metric(stat: Any, region: str, count: int, now: datetime) -> list[Datapoint]:
-    seconds = int(stat.period)
-    return evaluation.periods(region, stat.metric, stat=stat.stat, seconds=seconds, count=count, now=now)
+    periods = evaluation.Periods(seconds=int(stat.period), count=count, now=now)
+    return periods.of(region, stat.metric, stat.stat)
 
 
 def _region(arn: str) -> str:
