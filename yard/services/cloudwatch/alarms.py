@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import going_on
 from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.cloudwatch import evaluation
@@ -71,10 +72,8 @@ def look(region: str, *, told: bool = False, again: bool = False) -> None:
         for arn in [arn for arn in _watched if _region(arn) == region and arn not in known]:
             del _watched[arn]
         for arn, alarm in known.items():
-            try:
+            with going_on(log, "alarm %s could not be evaluated", arn):
                 _look_at(_watch(arn, alarm), region, now, told=told, again=again)
-            except Exception:
-                log.exception("alarm %s could not be evaluated", arn)
 
 
 def history(name: str | None, region: str) -> list[dict[str, Any]]:

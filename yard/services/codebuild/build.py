@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import going_on
 from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
@@ -259,10 +260,8 @@ def _say(build: Build, text: str) -> None:
 
 def _say_last(build: Build, text: str) -> None:
     """Write a last line; if that fails, it must not replace the reason of the build's failure."""
-    try:
+    with going_on(log, "cannot write the log of build %s", build.facts["id"]):
         _say(build, text)
-    except Exception:
-        log.exception("cannot write the log of build %s", build.facts["id"])
 
 
 _PHASES: Mapping[str, Callable[[Build], str]] = {

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.words import slurm
+from slipway.yard.errors import going_on
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
 from slipway.yard.machines.hosts.host_store import HostCommand, HostInstance
 from slipway.yard.machines.hosts.planning import plain
@@ -198,10 +199,8 @@ class Controller:
                 word, _, node = line.strip().partition(" ")
                 if word == "end":
                     return
-                try:
+                with going_on(log, "cannot %s node %s", word, node):
                     handle(word, node)
-                except Exception:
-                    log.exception("cannot %s node %s", word, node)
 
     def _instance(self) -> HostInstance:
         subnet = self._interface.subnet
