@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class DataError(Exception):
     """Something is wrong with the data, the arguments or the machine, and the user can fix it."""
@@ -10,3 +12,9 @@ class DataError(Exception):
         super().__init__(f"{message}; {hint}" if hint else message)
         self.message = message
         self.hint = hint
+
+
+def unwritable(
+    path: Path, error: OSError, *, hint: str = "free some space, or name another place"
+) -> DataError:
+    return DataError(f"cannot write {path}: {error.strerror or error}", hint=hint)

@@ -157,7 +157,10 @@ def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) 
     failed = [each for each in said if each.error]
     refuse_dead({each.host: each.error for each in failed if each.code == SSH_FAILED})
     if failed:
-        raise CannotRun(f"host {failed[0].host} could not fetch the job's code: {failed[0].error}")
+        raise CannotRun(
+            f"host {failed[0].host} could not fetch the job's code: {failed[0].error}",
+            hint="submit the job again; if it fails again, end the instance, and its group starts another",
+        )
 
 
 def _read_request(setup: Setup, key: str) -> MpiJob:
