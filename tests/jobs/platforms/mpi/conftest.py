@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.session import get_session
+from botocore.stub import Stubber
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.mpi import main_node
 from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.words.mpi import READY_KEY, Answer, Readiness, encode_readiness
 from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
@@ -23,6 +26,17 @@ from tests.yard.machines.hosts.conftest import Site, Vpc, new_site, tier
 __all__ = ["slipway", "tier"]
 
 WELL = ["echo '[run] 2 hosts, 2 ranks each: a, b' >&2", "echo '[0] hello'; echo '[3] there'"]
+
+
+@pytest.fixture
+def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
+    """Answers of Systems Manager that the yard does not give, as botocore's model of it has them."""
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    client = get_session().create_client("ssm", region_name=REGION, **keys)
+    monkeypatch.setattr(main_node, "reader", lambda *_: client)
+    stub = Stubber(client)
+    stub.activate()
+    return stub
 
 
 @pytest.fixture(scope="module")

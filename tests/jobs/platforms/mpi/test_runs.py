@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import main_node, runs
+from slipway.jobs.platforms.mpi import runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import KnownCommand, read_run
 from slipway.jobs.platforms.platform import platform_of
@@ -66,16 +65,6 @@ def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
         means == "waits: this machine has too little free memory for it next to the jobs that run in the yard"
     )
     assert "--processes-per-node 1" in fix
-
-
-@pytest.fixture
-def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
-    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-    client = get_session().create_client("ssm", region_name="us-east-1", **keys)
-    monkeypatch.setattr(main_node, "reader", lambda *_: client)
-    stub = Stubber(client)
-    stub.activate()
-    return stub
 
 
 def test_a_command_that_is_forgotten_or_of_another_document_is_no_job(ssm: Stubber) -> None:

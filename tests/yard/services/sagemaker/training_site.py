@@ -16,6 +16,7 @@ import pytest
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.sagemaker.training.plan import TOOLKIT
+from tests.waiting import until
 from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import REGION, RunningYard
 
@@ -25,7 +26,6 @@ ROLE = "training"
 BY_SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE_S = 240.0
-LOOK_AGAIN_S = 0.1  # a job needs the processors that looking takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +88,7 @@ class TrainingSite:
 
     def until(self, is_so: Callable[[], object], name: str) -> None:
         """Ask the yard until it is so."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline, f"it never came to be: {self.lines(name)}"
-            time.sleep(LOOK_AGAIN_S)
+        until(is_so, lambda: f"it never came to be: {self.lines(name)}", patience_s=PATIENCE_S)
 
     def streams(self, name: str) -> list[str]:
         logs = self.yard.client("logs")
