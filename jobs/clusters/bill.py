@@ -12,7 +12,7 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.deployed import DeployedStack
 from slipway.jobs.cloud.templates import Templates
 from slipway.jobs.words.catalogue.instances import Price, instance_type
-from slipway.jobs.words.catalogue.regional import find_fee, price_in
+from slipway.jobs.words.catalogue.regional import find_fee, lustre_item, price_in
 from slipway.jobs.words.images.amis import bakery_stack_name
 
 # Billed whether nodes run or not.
@@ -151,7 +151,7 @@ def _endpoint(properties: Properties) -> str | None:
 
 
 def _lustre(properties: Properties) -> str | None:
-    return f"fsx-lustre-{properties.get('LustreConfiguration', {}).get('PerUnitStorageThroughput', '')}"
+    return lustre_item(properties.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", ""))
 
 
 def _controller(properties: Properties) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.clusters.images.baked import describe, find_images
 from slipway.jobs.words.catalogue.instances import find_instance_type
-from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee, price_in
+from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee, lustre_item, price_in
 from slipway.jobs.words.images.amis import IMAGE_TAG
 from slipway.jobs.words.names import CLUSTER_TAG
 
@@ -180,7 +180,7 @@ def find_lustre(region: str) -> Iterator[Leftover]:
                 kind=LeftoverKind.LUSTRE,
                 id=each["FileSystemId"],
                 gib=each["StorageCapacity"],
-                usd_per_month=_fee(f"fsx-lustre-{speed}", region, each["StorageCapacity"]),
+                usd_per_month=_fee(lustre_item(speed), region, each["StorageCapacity"]),
                 holds="checkpoints and data that jobs shared",
             )
 
