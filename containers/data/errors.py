@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slipway.containers.runtime.errors import Refusal
 
-class DataError(Exception):
+
+class DataError(Refusal):
     """Something is wrong with the data, the arguments or the machine, and the user can fix it."""
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(f"{message}; {hint}" if hint else message)
-        self.message = message
-        self.hint = hint
 
 
 def unwritable(

@@ -137,7 +137,7 @@ class Checkpoints:
         """Wait for the running save: what was begun is not lost because the training ends, or fails."""
         try:
             self.finish()
-        except Exception as failure:
+        except Exception as failure:  # the error that ended the training counts, not this one
             if error is None:
                 raise
             self._say(f"warning: {failure}")

@@ -146,7 +146,7 @@ def _phase(build: Build, phase: str, act: Callable[[Build], str]) -> str:
     try:
         _say(build, f"Entering phase {phase}")
         _say(build, act(build))
-    except Exception as error:
+    except Exception as error:  # whatever goes wrong fails the phase
         log.info("build %s failed in %s", build.facts["id"], phase, exc_info=True)
         failure = str(error)
         _say_last(build, f"Phase {phase} failed: {failure}")

@@ -33,7 +33,6 @@ from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 log = logging.getLogger("yard.pcs")
 
 _KEY_BYTES = 128
-_LATE_S = 30.0  # timeout for scontrol
 # Slurm calls this program with a host list; the yard reads one node per line.
 _PROGRAM = """\
 #!/bin/sh

@@ -236,7 +236,7 @@ def _run(execution: Execution) -> None:
         _end(execution, CANCELLED if execution.stopped.is_set() else SUCCESS)
     except RunbookFailed as error:
         _end(execution, FAILED, str(error))
-    except Exception as error:
+    except Exception as error:  # whatever a step raises fails the automation
         log.exception("automation %s crashed", execution.id)
         _end(execution, FAILED, f"{type(error).__name__}: {error}")
 

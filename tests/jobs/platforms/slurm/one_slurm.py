@@ -22,7 +22,6 @@ from tests.waiting import until
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 NODES = ("n1", "n2")
 PARTITION = "trn1"
-_UP_SECONDS = 60.0
 _END_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _SAME_SECOND = 1.5
