@@ -170,15 +170,11 @@ def cancel(found: Found[BatchTarget], reason: str) -> None:
 
 def close(target: BatchTarget) -> None:
     """Disabled, a queue refuses new jobs and goes on with those that it has."""
-    _set_state(target, _CLOSED)
+    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state=_CLOSED)
 
 
 def reopen(target: BatchTarget) -> None:
-    _set_state(target, "ENABLED")
-
-
-def _set_state(target: BatchTarget, state: str) -> None:
-    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state=state)
+    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state="ENABLED")
 
 
 def explain(found: Found[BatchTarget]) -> Explanation:

@@ -57,11 +57,13 @@ def search_on(
     named = named_tasks(tasks)
     with packed_code(named) as code:
         names = _ours(executor_names)
-        places = [
-            ClusterTrials(cluster=cluster, code=code, say=say, agreed=order.agreed)
-            for cluster in find_clusters(order)
-        ]
-        search_there(named, places, names)
+        search_there(named, trial_places(find_clusters(order), code, order, say), names)
+
+
+def trial_places(
+    clusters: Iterable[TaskCluster], code: PackedProject, order: ClusterOrder, say: Say
+) -> list[ClusterTrials]:
+    return [ClusterTrials(cluster=each, code=code, say=say, agreed=order.agreed) for each in clusters]
 
 
 def search_there(
