@@ -18,7 +18,7 @@ from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.words.mpi import READY_KEY, Answer, Readiness, encode_readiness
 from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import unscript
-from tests.jobs.conftest import slipway
+from tests.jobs.conftest import forget_clients, slipway
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.conftest import REGION, point_at
 from tests.yard.machines.hosts.conftest import Site, Vpc, new_site, tier
@@ -62,12 +62,6 @@ def target(
     yield deploy(site, vpc, f"t{abs(hash(request.node.name)) % 10**9}", getattr(request, "param", WELL))
     unscript(site.yard)
     forget_clients()
-
-
-def forget_clients() -> None:
-    aws.client.cache_clear()
-    aws.sender.cache_clear()
-    aws.reader.cache_clear()
 
 
 def deploy(site: Site, vpc: Vpc, unique: str, lines: list[str]) -> MpiTarget:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -24,7 +23,7 @@ NODE = "import os, sys, signal\nnode = int(os.environ['AWS_BATCH_JOB_NODE_INDEX'
 ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
 
 ISOLATED = ("root", "user")
-PATIENCE_S = 30.0
+ENDED = ("SUCCEEDED", "FAILED")
 LOG_GROUP = "jobs"
 WORDS = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
 # As infra/patterns/batch/compute_environment.py deploys them.
@@ -74,12 +73,11 @@ class Cluster:
 
     def ended(self, job: str) -> dict[str, Any]:
         """The job when it has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            status = control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5})
-            if status in ("SUCCEEDED", "FAILED"):
-                return self.describe(job)
-        raise AssertionError(f"still {self.describe(job)['status']}: {self.lines(job)}")
+        until(
+            lambda: control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5}) in ENDED,
+            lambda: f"still {self.describe(job)['status']}: {self.lines(job)}",
+        )
+        return self.describe(job)
 
     def lines(self, job: str, node: int | None = 0) -> list[str]:
         """Return what a node printed in its last attempt."""

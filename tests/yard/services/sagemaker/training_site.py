@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import tarfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ ROLE = "training"
 BY_SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE_S = 240.0
+ENDED = ("Completed", "Failed", "Stopped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +76,9 @@ class TrainingSite:
 
     def ended(self, name: str) -> dict[str, Any]:
         """Return the job once it has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            asked = {"job": name, "timeout_s": 8}
-            if control(self.yard, "POST", "/await-training", asked) in ("Completed", "Failed", "Stopped"):
-                return self.describe(name)
-        raise AssertionError(f"still {self.describe(name)['SecondaryStatus']}: {self.lines(name)}")
+        asked = {"job": name, "timeout_s": 8}
+        self.until(lambda: control(self.yard, "POST", "/await-training", asked) in ENDED, name)
+        return self.describe(name)
 
     def describe(self, name: str) -> dict[str, Any]:
         return dict(self.sagemaker.describe_training_job(TrainingJobName=name))
