@@ -23,7 +23,7 @@ from slipway.infra.build.parts import BuiltCluster, Given
 from slipway.infra.declare.overrides import apply, strays
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.given_network import given_network, make_network
+from slipway.infra.patterns.network.given_network import GivenNetwork, make_network
 from slipway.infra.patterns.network.vpc import NetworkOf
 from slipway.infra.patterns.storage.buckets import given_bucket, make_bucket
 from slipway.infra.refused_cluster import RefusedCluster
@@ -87,7 +87,7 @@ def _network(
     cluster: Cluster, vpc: ec2.IVpc | None, subnet: ec2.ISubnet | None, endpoints: ec2.ISecurityGroup | None
 ) -> NetworkOf:
     if vpc is not None:
-        return partial(given_network, vpc=vpc, subnet=subnet, endpoints=endpoints)
+        return GivenNetwork(vpc=vpc, subnet=subnet, endpoints=endpoints).network
     if subnet is not None or endpoints is not None:
         raise SlipwayError(
             f"cluster '{cluster.name}' is given a subnet or endpoints without their VPC", hint="give vpc="

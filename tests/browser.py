@@ -13,13 +13,14 @@ import select
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
@@ -102,11 +103,7 @@ class Visit:
 
     def until(self, script: str) -> object:
         """Wait until a script finds something, and return it."""
-        end = time.monotonic() + PATIENCE_S
-        while not (found := self.evaluate(script)):
-            assert time.monotonic() < end, f"the page never fulfilled {script}"
-            time.sleep(0.05)
-        return found
+        return until(lambda: self.evaluate(script), lambda: f"the page never fulfilled {script}")
 
     def look(self, *, width: int = DESK, dark: bool = False, printed: bool = False) -> None:
         """Show the page to another reader: with a narrow screen, in the dark, or on paper."""

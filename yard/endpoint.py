@@ -50,9 +50,9 @@ def own_client(service: str, region: str) -> Any:
 @lru_cache(maxsize=64)
 def _client(endpoint: str, secret: str, service: str, region: str) -> Any:
     """Make a client that names its caller; other code must not share it, and so send that header."""
-    from slipway.jobs.cloud.aws import client_at
+    from slipway.jobs.cloud.aws import AccessKey, client_at
 
-    client = client_at.__wrapped__(endpoint, service, region, ACCESS_KEY_ID, secret)
+    client = client_at.__wrapped__(endpoint, service, region, AccessKey(ACCESS_KEY_ID, secret))
     client.meta.events.register("before-call", _name_caller, unique_id=CALLER_HEADER)
     return client
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 # CloudFormation repeats messages with these codes unchanged, without a handler's error code around them.
 # The function of a custom resource gave the reason.
@@ -33,6 +36,15 @@ def not_emulated(service: str, operation: str, detail: str = "", *, reason: str 
     )
 
 
+@contextmanager
+def going_on(log: logging.Logger, words: str, *of: object) -> Iterator[None]:
+    """Log any error and go on: who looks after many things must outlive an error about one of them."""
+    try:
+        yield
+    except Exception:
+        log.exception(words, *of)
+
+
 # Walks all strings in a request's parameters, to find names or ids in any call.
 
 
@@ -46,3 +58,14 @@ def texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from texts(item, name)
+
+
+def with_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return the value with each string within changed, at any depth; names stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [with_texts(item, change) for item in value]
+    if isinstance(value, Mapping):
+        return {name: with_texts(item, change) for name, item in value.items()}
+    return value

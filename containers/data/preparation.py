@@ -23,7 +23,7 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import ClassVar, Protocol, TextIO, TypeVar
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.text.documents import decoded, own_neighbour, read_json, write_json
 
 Report = Callable[[int], None]  # is told how many more bytes of the input are done
@@ -106,7 +106,7 @@ def unfinished(path: Path, hint: str) -> Iterator[Path]:
     try:
         yield temporary
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}", hint=hint) from error
+        raise unwritable(path, error, hint=hint) from error
     finally:
         temporary.unlink(missing_ok=True)
 

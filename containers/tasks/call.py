@@ -15,12 +15,11 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import bucket_and_key, open_source
 from slipway.containers.data.sources.sources import read_whole
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, Refusal
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.values import SUFFIX, decode_value, encode_value, result_key
 
 MODULE = "slipway.containers.tasks.call"
@@ -53,8 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write_result(content, options.arguments, contract)
     except Refusal as refusal:
         return _fail(str(refusal), refusal.exit_code)
-    except DataError as error:
-        return _fail(str(error), MISTAKE_EXIT_CODE)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return _fail(f"{type(error).__name__}: {error}", 1)

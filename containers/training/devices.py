@@ -271,8 +271,8 @@ KINDS: Mapping[str, DeviceKind] = {
 # started by our launcher, which mpirun started.
 CCL_MODULES = ("oneccl_bindings_for_pytorch", "torch_ccl")  # today's name, and the article's
 _MISSING: Mapping[str, str] = {
-    "mpi": "this PyTorch was built without MPI; set backend=gloo, or install one that was",
-    "ccl": f"none of {', '.join(CCL_MODULES)} is installed; set backend=gloo, or install one",
+    "mpi": "this PyTorch was built without MPI",
+    "ccl": f"none of {', '.join(CCL_MODULES)} is installed",
     "gloo": "this PyTorch was built without gloo",
 }
 
@@ -282,7 +282,8 @@ def choose_backend(wanted: str, present: Sequence[str]) -> str:
     if wanted == "auto":
         wanted = next((name for name in present if name != "mpi"), "gloo")
     if wanted not in present:
-        raise Refusal(f"backend {wanted} is not here: {_MISSING[wanted]}")
+        hint = f"set backend to one of {', '.join(present)}" if present else "install a PyTorch that has one"
+        raise Refusal(f"backend {wanted} is not here: {_MISSING[wanted]}", hint=hint)
     return wanted
 
 

@@ -84,7 +84,9 @@ def give_dcp(saved: GivenState, target: Path) -> None:
         cause, _ = error.failures[0]
         if isinstance(cause, Refusal):  # of what it read
             raise cause from None
-        raise Refusal(f"torch.distributed.checkpoint cannot write {unfinished}: {cause}") from None
+        raise Refusal(
+            f"torch.distributed.checkpoint cannot write {unfinished}: {cause}", hint="give a folder with room"
+        ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

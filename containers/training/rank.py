@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
-from slipway.containers.data.errors import DataError
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
@@ -36,8 +35,6 @@ def run_rank(
             train(decode(options.settings), read_contract(os.environ), stack)
     except Refusal as error:
         return _fail(str(error), error.exit_code)
-    except DataError as error:
-        return _fail(str(error), MISTAKE_EXIT_CODE)
     except ImportError as error:
         if error.name != "torch":
             raise

@@ -141,6 +141,7 @@ def _with_source(problem: Problem, changes: Mapping[str, Mapping[str, object]]) 
 
 # Decodes a value of the context (text from `-c`, JSON from cdk.json) by its setting's type, without guesses.
 _LONGEST_INTEGER = 15
+_DIGITS = "write it in digits only, such as 4"
 
 
 class WrongValue(Exception):
@@ -176,11 +177,11 @@ def _integer(value: object) -> int:
     if type(value) is int:
         return value
     if not isinstance(value, str):
-        raise WrongValue(f"is {_in_json(value)}, not a whole number")
+        raise WrongValue(f"is {_in_json(value)}, not a whole number", _DIGITS)
     if re.fullmatch(r"-?0[0-9]+", value):
         raise WrongValue(f"is {shown(value)}, a number with leading zeros", f"write {int(value[:99])}")
     if not re.fullmatch(rf"-?[0-9]{{1,{_LONGEST_INTEGER}}}", value):
-        raise WrongValue(f"is {shown(value)}, not a whole number", "write it in digits only, such as 4")
+        raise WrongValue(f"is {shown(value)}, not a whole number", _DIGITS)
     return int(value)
 
 
@@ -198,7 +199,7 @@ def _texts(value: object) -> tuple[str, ...]:
         return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
     if isinstance(value, list):
         return tuple(decode_text(item) for item in value)
-    raise WrongValue(f"is {_in_json(value)}, not texts separated by commas")
+    raise WrongValue(f"is {_in_json(value)}, not texts separated by commas", "write one text, such as a,b")
 
 
 def _mapping(value: object) -> Mapping[str, str]:

@@ -53,7 +53,7 @@ def run_declarations(project: Project) -> ModuleType:
         ):
             program = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
             exec(program, vars(module))  # noqa: S102 - the user's own program, which a command is asked to read
-    except (Exception, SystemExit, TookTooLong) as error:
+    except (Exception, SystemExit, TookTooLong) as error:  # a user's module may raise anything
         raise InvalidConfig([_problem(error, path)]) from error
     return module
 

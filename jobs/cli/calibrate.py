@@ -98,7 +98,14 @@ def calibrate_command(
             raise click.UsageError("--on, --region and --from-yard belong to JOB, not to --published.")
         _learn(published, dry_run=dry_run, as_json=as_json)
     else:
-        _learn_run(str(run), dry_run=dry_run, as_json=as_json, **asked)
+        found = find.find_newest(str(run), find.targets_to_search(asked["target"], asked["region"]), say)
+        if aws.is_in_yard() and not (dry_run or asked["from_yard"]):
+            raise SlipwayError(
+                f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "
+                f"{found.run.instance_type}",
+                hint="use --dry-run to see what it would change, or --from-yard to accept it",
+            )
+        _learn_run(read_run(found), dry_run=dry_run, as_json=as_json)
 
 
 def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
@@ -114,17 +121,7 @@ def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
     say("nothing was changed" if dry_run else f"written to {own_path(PUBLISHED)}")
 
 
-def _learn_run(
-    run: str, *, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
-) -> None:
-    found = find.find_newest(run, find.targets_to_search(target, region), say)
-    if aws.is_in_yard() and not (from_yard or dry_run):
-        raise SlipwayError(
-            f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "
-            f"{found.run.instance_type}",
-            hint="use --dry-run to see what it would change, or --from-yard to accept it",
-        )
-    rate = read_run(found)
+def _learn_run(rate: RunRate, *, dry_run: bool, as_json: bool) -> None:
     row, before, after = _fit(rate)
     if abs(after / row.sequences_per_second - 1) > _MET_WITHIN:
         warn(

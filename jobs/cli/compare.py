@@ -90,7 +90,9 @@ def compare_command(
     workload = workload_of(job, parse_settings(asked.pop("settings")))
     if only and all_types:
         raise click.UsageError("--on names types and --all-types takes all; leave one of them out")
-    places, found = everywhere(workload, only, **asked, rows=measurements(), all_types=all_types)
+    nodes = asked.pop("nodes")
+    places = find_places(only, **asked, all_types=all_types)
+    found = estimate_places(workload, places, nodes, measurements(), is_named=bool(only))
     table = ordered(found, by)
     shown = table if as_json else table[:rows]
     named = {place.name: place for place in places}
@@ -105,20 +107,17 @@ def compare_command(
         say("rows train different numbers of sequences, so they are compared by time and cost per sequence")
 
 
-def everywhere(
+def estimate_places(
     workload: Workload,
-    only: Sequence[str],
-    *,
+    places: Sequence[PricedHardware],
     nodes: tuple[int, ...] | None,
-    region: str | None,
-    term: str,
     rows: Sequence[Measurement],
-    all_types: bool = False,
-) -> tuple[list[PricedHardware], list[Estimate]]:
-    """Return the places, and an estimate for each size that fits; say which places are left out."""
+    *,
+    is_named: bool = False,
+) -> list[Estimate]:
+    """Return an estimate for each size that fits; say which places are left out, one by one if named."""
     for size in nodes or ():
         refuse_size(size)
-    places = _places(only, region=region, term=term, all_types=all_types)
     found: list[Estimate] = []
     left_out: list[str] = []
     for place in places:
@@ -126,16 +125,16 @@ def everywhere(
             found += estimate_sizes(workload, place, nodes or USUAL_SIZES, rows)
         except CannotEstimate as error:
             left_out.append(error.message)
-    for reason in left_out if only else ():
+    for reason in left_out if is_named else ():
         warn(f"left out: {reason}")
-    if left_out and not only:
+    if left_out and not is_named:
         say(f"{len(left_out)} types are left out: too little is known about them, or they cannot train it")
     if not found:
         raise CannotEstimate(
             f"{workload.name} fits none of the clusters and types that were asked for",
             hint="ask for more nodes, or leave out --on",
         )
-    return places, found
+    return found
 
 
 def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
@@ -149,7 +148,9 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
     return sorted(marked, key=key)
 
 
-def _places(only: Sequence[str], *, region: str | None, term: str, all_types: bool) -> list[PricedHardware]:
+def find_places(
+    only: Sequence[str], *, region: str | None, term: str, all_types: bool = False
+) -> list[PricedHardware]:
     """Return the named places; by default, declared clusters and what `slipway instance list` shows."""
     known = rates()
     if only:

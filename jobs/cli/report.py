@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slipway.jobs.cli.compare import everywhere
+from slipway.jobs.cli.compare import estimate_places, find_places
 from slipway.jobs.cli.completing import complete_recipe_or_job
 from slipway.jobs.cli.estimate import on_option, with_place_options
 from slipway.jobs.cloud import aws
@@ -80,7 +80,8 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
     if names_a_job(subject):
         workload = workload_of(subject, _with_the_article_s_size(subject, settings))
         rows = measurements()
-        places, found = everywhere(workload, (), **asked, rows=rows)
+        places = find_places((), region=asked["region"], term=asked["term"])
+        found = estimate_places(workload, places, asked["nodes"], rows)
         if place is None:
             where = _usual_place(workload, places, found)
         else:
@@ -137,7 +138,8 @@ def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
         instance_type=own.instance,
         is_of_the_yard=aws.is_in_yard(),
     )
-    places, found = everywhere(rate.workload, (), **asked, rows=rows)
+    places = find_places((), region=asked["region"], term=asked["term"])
+    found = estimate_places(rate.workload, places, asked["nodes"], rows)
     sizes = _sizes(rate.workload, where, asked["nodes"], rows)
     return job_page(rate.workload, where, sizes, _compared(places, found), run)
 

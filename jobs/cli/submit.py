@@ -86,12 +86,7 @@ def _submit_own_recipe(recipe: OwnRecipe, target: str, region: str | None, asked
 
 
 def _job(
-    recipe: str,
-    nodes: int,
-    settings: tuple[str, ...],
-    name: str | None,
-    timeout_hours: float | None,
-    **others: Any,
+    recipe: str, settings: tuple[str, ...], name: str | None, timeout_hours: float | None, **others: Any
 ) -> Job:
     """Build the job; `others` are fields of Job by name."""
     from slipway.jobs.words.job import Job, parse_settings
@@ -99,7 +94,6 @@ def _job(
     return Job(
         name=recipe if name is None else name,
         recipe=recipe,
-        nodes=nodes,
         settings=parse_settings(settings),
         timeout_seconds=seconds_of(timeout_hours),
         **others,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
 from slipway.jobs.words.errors import NoAnswer
@@ -195,16 +195,14 @@ def _only_read(model: Any, **_: Any) -> None:
     assert model.name.startswith(_READS), f"a reader is asked to {model.name}, which may change something"
 
 
+class AccessKey(NamedTuple):
+    id: str
+    secret: str
+    token: str | None = None  # of a temporary key
+
+
 @lru_cache(maxsize=64)
-def client_at(
-    url: str,
-    service: str,
-    region: str,
-    access_key_id: str,
-    secret_access_key: str,
-    token: str | None = None,
-    attempts: int = 1,
-) -> Any:
+def client_at(url: str, service: str, region: str, key: AccessKey, attempts: int = 1) -> Any:
     """Make a client for one endpoint with keys of its own; it repeats a call up to `attempts` times."""
     import boto3
     from botocore.config import Config
@@ -213,9 +211,9 @@ def client_at(
         service,
         region_name=region,
         endpoint_url=url,
-        aws_access_key_id=access_key_id,
-        aws_secret_access_key=secret_access_key,
-        aws_session_token=token,
+        aws_access_key_id=key.id,
+        aws_secret_access_key=key.secret,
+        aws_session_token=key.token,
         config=Config(
             retries={"mode": "standard", "total_max_attempts": attempts}, s3={"addressing_style": "path"}
         ),

@@ -12,7 +12,7 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.deployed import DeployedStack
 from slipway.jobs.cloud.templates import Templates
 from slipway.jobs.words.catalogue.instances import Price, instance_type
-from slipway.jobs.words.catalogue.regional import find_fee, price_in
+from slipway.jobs.words.catalogue.regional import find_fee, lustre_item, price_in
 from slipway.jobs.words.images.amis import bakery_stack_name
 
 # Billed whether nodes run or not.
@@ -126,19 +126,19 @@ def _items(stack: str, template: Mapping[str, Any], region: str) -> Iterator[Sta
             gib = billed.amount_gib(properties) if billed.amount_gib else None
             counts[(billed.words, fee, gib)] += 1
     for (words, fee, gib), count in sorted(counts.items(), key=str):
-        yield _item(stack, words, count, region=region, fee_name=fee, gib=gib)
+        usd, note = _monthly(fee, region, count, gib)
+        yield StandingItem(stack=stack, item=words, count=count, usd_per_month=usd, note=note)
 
 
-def _item(stack: str, words: str, count: int, *, region: str, fee_name: str, gib: int | None) -> StandingItem:
+def _monthly(fee_name: str, region: str, count: int, gib: int | None) -> tuple[float | None, str]:
+    """Return the monthly cost of so many of a thing, each with so many GiB, and a note about the price."""
     fee = find_fee(fee_name, region)
     price = fee.usd_per_month if fee else None
     if fee is None or price is None:
-        usd, note = None, f"no price in {region} is known"
-    elif fee.per == "gib-month" and gib is None:
-        usd, note = None, f"as much as is stored, {fee.usd:g} USD per GiB-month, {fee.date}"
-    else:
-        usd, note = round(count * price * (gib or 1), 2), f"{fee.usd:g} USD per {fee.per}, {fee.date}"
-    return StandingItem(stack=stack, item=words, count=count, usd_per_month=usd, note=note)
+        return None, f"no price in {region} is known"
+    if fee.per == "gib-month" and gib is None:
+        return None, f"as much as is stored, {fee.usd:g} USD per GiB-month, {fee.date}"
+    return round(count * price * (gib or 1), 2), f"{fee.usd:g} USD per {fee.per}, {fee.date}"
 
 
 def _always(fee: str) -> Callable[[Properties], str | None]:
@@ -151,7 +151,7 @@ def _endpoint(properties: Properties) -> str | None:
 
 
 def _lustre(properties: Properties) -> str | None:
-    return f"fsx-lustre-{properties.get('LustreConfiguration', {}).get('PerUnitStorageThroughput', '')}"
+    return lustre_item(properties.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", ""))
 
 
 def _controller(properties: Properties) -> str | None:

@@ -116,7 +116,7 @@ def _with_deployed(declared: Neighbour | None, target: Target) -> Neighbour:
         kind=target.kind,
         instance_type=target.instance_type,
         max_nodes=target.max_nodes,
-        market=SPOT if getattr(target, "is_spot", False) else ON_DEMAND,
+        market=SPOT if target.is_spot else ON_DEMAND,
         is_warm=isinstance(target, SageMakerTarget) and target.warm_pool_seconds > 0,
         is_deployed=True,
     )

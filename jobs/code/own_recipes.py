@@ -128,7 +128,7 @@ def _load(path: Path) -> ModuleType:
         raise
     except Refusal as refusal:
         raise BrokenRecipe(f"{where}: {refusal.message}", hint=refusal.hint) from None
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise _broken(error, path, where) from error
     return module
 

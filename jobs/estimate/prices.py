@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -227,8 +226,7 @@ def _file_system(overheads: Overheads, region: str) -> Item:
 def _decode_rate(row: Mapping[str, str | None], where: str) -> Rate:
     values = {field.name: (row.get(field.name) or "").strip() for field in fields(Rate)}
     try:
-        usd = float(values.pop("usd_per_hour"))
-        return Rate(**values, usd_per_hour=usd if math.isfinite(usd) else -1.0)
+        return Rate(usd_per_hour=float(values.pop("usd_per_hour")), **values)
     except ValueError:
         raise CannotEstimate(
             f"{where}: usd_per_hour is {row.get('usd_per_hour')!r}, which is no number",

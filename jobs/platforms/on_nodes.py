@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError, in_lines
 from slipway.jobs.words.job import code_key
 
 MOST_BYTES = 256 << 20  # unpacked; containers/ has a few MB
@@ -105,11 +105,9 @@ def run_word(words: Words, parsed: argparse.Namespace) -> int:
     try:
         return words[parsed.word](parsed)
     except SlipwayError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+        print(in_lines(error), file=sys.stderr)
         return error.exit_code
-    except Exception as error:
+    except Exception as error:  # botocore's errors have no common base that is known without it
         if not type(error).__module__.startswith("botocore"):
             raise
         print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)

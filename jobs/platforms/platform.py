@@ -269,8 +269,11 @@ class MayHaveTwins(Protocol[T_contra]):
 class MayClose(Protocol[T_contra]):
     """Lists the questions to a platform that can refuse new jobs for a while."""
 
-    def set_open(self, target: T_contra, is_open: bool) -> None:
-        """Take jobs, or refuse new ones; where we may not say which, all stays as it is."""
+    def close(self, target: T_contra) -> None:
+        """Refuse new jobs; where we may not say so, all stays as it is."""
+
+    def reopen(self, target: T_contra) -> None:
+        """Take jobs again."""
 
 
 @contextmanager
@@ -280,11 +283,11 @@ def closed(target: Target) -> Iterator[None]:
     if not isinstance(platform, MayClose):
         yield
         return
-    platform.set_open(target, False)
+    platform.close(target)
     try:
         yield
     except BaseException:
-        platform.set_open(target, True)
+        platform.reopen(target)
         raise
 
 

@@ -115,14 +115,14 @@ def place_labels(
 
     `marks` are the points that must stay readable, in the axes' values, and `size` is in pixels.
     """
-    taken = [_box(x, y, -_MARK, -_MARK, 2 * _MARK, 2 * _MARK) for x, y in _pixels(marks, axes, size)]
+    taken = [_box(x - _MARK, y - _MARK, 2 * _MARK, 2 * _MARK) for x, y in _pixels(marks, axes, size)]
     placed = []
     for label in labels:
         ((x, y),) = _pixels([(label.x, label.y)], axes, size)
         width = len(label.text) * _CHARACTER
         for align, dx, dy in _CHOICES:
             left = {"left": dx, "right": dx - width, "center": dx - width / 2}[align]
-            box = _box(x, y, left, dy - _LINE / 2, width, _LINE)
+            box = _box(x + left, y + dy - _LINE / 2, width, _LINE)
             if (
                 box[0] >= 0
                 and box[2] <= size[0]
@@ -161,8 +161,8 @@ def _pixels(
     return [(across.share(x) * size[0], (1 - up.share(y)) * size[1]) for x, y in points]
 
 
-def _box(x: float, y: float, left: float, top: float, width: float, height: float) -> _Box:
-    return x + left, y + top, x + left + width, y + top + height
+def _box(left: float, top: float, width: float, height: float) -> _Box:
+    return left, top, left + width, top + height
 
 
 def _meet(one: _Box, other: _Box) -> bool:

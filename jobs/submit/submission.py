@@ -181,7 +181,7 @@ def refuse_small_quota(job: Job, target: Target) -> None:
     """Refuse a job that no current quota lets start; where the user may not read quotas, AWS decides."""
     if isinstance(target, SageMakerTarget):
         return  # SageMaker checks its own quotas when the job is sent
-    market = SPOT if getattr(target, "is_spot", False) else ON_DEMAND
+    market = SPOT if target.is_spot else ON_DEMAND
     quota = ask_quota(target.instance_type, target.region, market)
     vcpus = instance_type(target.instance_type).vcpus
     needed = job.nodes * vcpus
@@ -200,7 +200,7 @@ class PastTheBlock(SlipwayError):
 
 def refuse_past_block(job: Job, target: Target) -> None:
     """Refuse a job that may run past its capacity block's end; where nobody may read blocks, AWS decides."""
-    block = getattr(target, "capacity_block", None)
+    block = target.capacity_block
     found = ask_reservation(block, target.region)
     if found is None or isinstance(found, Unanswered):
         return

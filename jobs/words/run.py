@@ -85,9 +85,9 @@ def catalogued(target: Target) -> InstanceType | None:
 
 def term_of(target: Target) -> str:
     """Return how the target's nodes are bought, according to its record."""
-    if getattr(target, "is_spot", False):
+    if target.is_spot:
         return SPOT
-    return CAPACITY_BLOCK if getattr(target, "capacity_block", None) else ON_DEMAND
+    return CAPACITY_BLOCK if target.capacity_block else ON_DEMAND
 
 
 def price_of(target: Target) -> Price | None:

@@ -29,6 +29,7 @@ class BatchTarget:
     """Describes a deployed Batch cluster. Infra fills it with CDK tokens, so nothing is checked here."""
 
     kind: ClassVar[str] = "batch"
+    is_spot: ClassVar[bool] = False  # AWS Batch runs multi-node jobs on no Spot instances
 
     name: str
     account: str
@@ -58,6 +59,7 @@ class MpiTarget:
     """Describes a deployed cluster of equal machines that run one mpirun at a time."""
 
     kind: ClassVar[str] = "mpi"
+    capacity_block: ClassVar[None] = None  # AWS sells them for types that no cluster of this kind drives
 
     name: str
     account: str
@@ -121,6 +123,7 @@ class SageMakerTarget:
 
     kind: ClassVar[str] = "sagemaker"
     log_group: ClassVar[str] = "/aws/sagemaker/TrainingJobs"  # SageMaker's choice, for all jobs of an account
+    capacity_block: ClassVar[None] = None  # SageMaker uses no reservation of EC2
 
     name: str
     account: str

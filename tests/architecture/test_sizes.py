@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from scripts.house import GOALS, MOST_PRODUCT_FILES, sizes
@@ -12,7 +13,18 @@ FILE_LINES = 600
 LEAST_MEDIAN = 110  # lines of a file of the product
 MOST_OF_NINE_IN_TEN = 400
 FUNCTION_LINES = 60
-PARAMETERS = 7
+PARAMETERS = 5
+# More are the options that somebody else names: a user of Python, PyTorch, AWS.
+MANY_PARAMETERS = {
+    "containers/models/encoder.py forward": "PyTorch calls a model with each tensor of its batch",
+    "infra/adding.py add_cluster": "what the owner of a CDK app may give, as props of the CDK are",
+    "jobs/estimate/inputs/asking.py estimate": "options in `import slipway`",
+    "jobs/plan/tasks/orchestrating.py orchestrate": "options in `import slipway`",
+    "jobs/plan/tasks/searching.py search": "options in `import slipway`",
+    "jobs/submit/functions.py run": "options in `import slipway`, and those of the user's function",
+    "jobs/submit/submission.py submit": "options in `import slipway`",
+    "yard/services/functions/inside/cfnresponse.py send": "AWS's own module of this name has them",
+}
 USUAL_FUNCTION_LINES = 25
 USUAL_SHARE = 0.95  # of all functions are no longer than usual
 
@@ -34,10 +46,20 @@ def lines(function: Function) -> int:
 
 
 def parameters(function: Function) -> int:
+    """Count what a caller gives: neither self, nor a construct's place in the tree (scope, id)."""
     given = function.args
-    return len(
-        [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])]
-    )
+    names = [each.arg for each in (*given.posonlyargs, *given.args)]
+    if names[:1] in (["self"], ["cls"]):
+        names = names[1:]
+    if names[:2] == ["scope", "id"]:
+        names = names[2:]
+    return len([*names, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])])
+
+
+def is_called_by_name(function: Function) -> bool:
+    """Return True for a test, whose fixtures pytest gives, and a command, whose options click gives."""
+    decorators = " ".join(map(ast.unparse, function.decorator_list))
+    return function.name.startswith("test_") or ".command(" in decorators
 
 
 def test_no_file_is_longer_than_a_reader_can_hold() -> None:
@@ -69,8 +91,12 @@ def test_most_functions_are_read_at_a_glance() -> None:
 
 
 def test_no_function_takes_more_than_it_can_name() -> None:
-    many = [f"{where}: {parameters(one)}" for where, one in functions() if parameters(one) > PARAMETERS]
-    assert not many
+    many = {
+        re.sub(r":\d+", "", where): parameters(one)
+        for where, one in functions()
+        if parameters(one) > PARAMETERS and not is_called_by_name(one)
+    }
+    assert many.keys() == MANY_PARAMETERS.keys()
 
 
 def test_every_module_says_what_it_is() -> None:

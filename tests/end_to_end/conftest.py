@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.cloud.aws import client_at
+from slipway.jobs.cloud.aws import AccessKey, client_at
 from slipway.yard.machines.memory import KernelMemory
 from slipway.yard.state import MACHINE_IMAGES
 from tests.yard.accounts import raise_quotas, stand_in
@@ -109,7 +109,7 @@ class Shell:
     def client(self, service: str) -> Any:
         names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
         url, key, secret = (self.environment[name] for name in names)
-        return client_at(url, service, REGION, key, secret)
+        return client_at(url, service, REGION, AccessKey(key, secret))
 
 
 def make_ready(yard: RunningYard) -> None:

@@ -14,6 +14,7 @@ import pytest
 from slipway.jobs.words import slurm as places
 from tests.end_to_end.conftest import Shell
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
+from tests.waiting import until
 
 PATIENCE_SECONDS = 600.0
 LOOK_AGAIN_SECONDS = 2.0  # each look enters the host
@@ -45,10 +46,12 @@ class LoginNode:
         return self.types(f"cat {name} 2>/dev/null || true")
 
     def until(self, holds: Callable[[], Any], *told: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not holds():
-            assert time.monotonic() < deadline, "\n".join(self.log(name) for name in told)
-            time.sleep(LOOK_AGAIN_SECONDS)
+        until(
+            holds,
+            lambda: "\n".join(self.log(name) for name in told),
+            patience_s=PATIENCE_SECONDS,
+            look_again_s=LOOK_AGAIN_SECONDS,
+        )
 
     def node(self, name: str) -> str:
         return self.types(f"scontrol --oneliner show node {name}")

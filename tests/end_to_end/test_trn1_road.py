@@ -33,8 +33,9 @@ ROUNDING = 2e-3  # of a loss, as it is printed
 
 
 def scripted(
-    slurm: LoginNode, script: str, *options: str, model: str = MODEL, nodes: int = NODES, **more: str
+    slurm: LoginNode, script: str, *options: str, work: tuple[int, str] = (NODES, MODEL), **more: str
 ) -> str:
+    nodes, model = work
     settings = (f"{name}={value}" for name, value in {**SHORT, **more}.items())
     return slurm.sbatch(f"--nodes={nodes}", *options, script, model, *settings)
 
@@ -77,7 +78,7 @@ def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_o
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
     slurm.types(f"cp {MODEL} ./alone.sh")  # another name: checkpoints of its own
-    alone = scripted(slurm, "run.slurm", model="./alone.sh", nodes=1, **ALONE)
+    alone = scripted(slurm, "run.slurm", work=(1, "./alone.sh"), **ALONE)
     slurm.ends_well(alone, f"run-{alone}.log")
     assert slurm.losses(f"run-{alone}.log") == pytest.approx(losses_by_hand, abs=ROUNDING)
 

@@ -59,9 +59,9 @@ class Slipway:
 def yard_shell(yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningYard]:
     """The environment of somebody who ran `eval "$(slipway yard env)"`, and an empty yard."""
     point_at(yard, monkeypatch)
-    _forget_clients()
+    forget_clients()
     yield yard
-    _forget_clients()
+    forget_clients()
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def target(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     unscript(yard_shell)
 
 
-def _forget_clients() -> None:
+def forget_clients() -> None:
     """Clients are kept for the life of a process, and these are of one yard."""
     aws.client.cache_clear()
     aws.sender.cache_clear()

@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "SLIPWAY_TEST_OF_DEMO"
@@ -103,10 +103,7 @@ class Checkout:
         return lines
 
     def assert_nothing_is_left(self) -> None:
-        deadline = time.monotonic() + 30
-        while self.processes() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not self.processes()
+        until(lambda: not self.processes(), lambda: f"still there: {self.processes()}", patience_s=30)
         assert not list((self.folder / "tmp").iterdir())
 
 
@@ -151,10 +148,3 @@ class Running:
         with suppress(OSError):  # nothing has the terminal open any more
             while more := os.read(self.terminal, 65536):
                 self.said += more
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline, "waited a minute"
-        time.sleep(0.05)

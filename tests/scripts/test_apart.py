@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.checkouts import Checkout, Running, make_checkout, wait_until
+from tests.scripts.checkouts import Checkout, Running, make_checkout
+from tests.waiting import until
 
 LOCKS = Path("scripts", "locks", "apart")
 PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "examples": "mlflow==3.17.2", "neuron-torch": "torch==2.9.0"}
@@ -45,7 +46,7 @@ def test_all_with_arguments_installs_what_they_may_need_and_passes_them_on(check
 
 def test_an_interrupted_set_up_begins_anew_and_a_whole_one_is_kept(checkout: Checkout) -> None:
     running = Running(checkout.command("set_up_apart"), checkout.environment(HANGING=INSTALLS))
-    wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
+    until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     assert running.interrupt("Ctrl-C") == 130
     checkout.assert_nothing_is_left()
     for _ in range(2):

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.checkouts import ROOT, Checkout, Running, make_checkout, wait_until
+from tests.scripts.checkouts import ROOT, Checkout, Running, make_checkout
+from tests.waiting import until
 
 GONE = "its yard is down and its files are deleted"
 
@@ -127,7 +128,7 @@ def test_interrupted_at_any_chapter_it_leaves_nothing_and_says_so(
     checkout: Checkout, roads: list[str], command: str, way: str, code: int, chapter: str
 ) -> None:
     demo = Running([*checkout.command(), *roads], checkout.environment(HANGING=command))
-    wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
+    until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     assert demo.interrupt(way) == code
     last_line = demo.said.decode().rstrip().split("\r\n")[-1] if chapter else ""
     assert last_line == (chapter and f"demo: interrupted in chapter {chapter}; {GONE}")
@@ -136,9 +137,9 @@ def test_interrupted_at_any_chapter_it_leaves_nothing_and_says_so(
 
 def test_a_second_ctrl_c_ends_what_does_not_heed_the_first(checkout: Checkout) -> None:
     demo = Running(checkout.command(), checkout.environment(HANGING="yard up", STUBBORN="yes"))
-    wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
+    until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     os.write(demo.terminal, b"\x03")
-    wait_until(lambda: any("sleep 0.1" in line for line in checkout.processes()))  # it has heard the first
+    until(lambda: any("sleep 0.1" in line for line in checkout.processes()))  # it has heard the first
     began = time.monotonic()
     assert demo.interrupt("Ctrl-C") == 130
     assert time.monotonic() - began < 8, "after ten seconds the end comes by itself"
@@ -158,5 +159,5 @@ def test_the_real_demo_interrupted_leaves_no_yard(tmp_path: Path, words: str, wa
     demo = Running([str(ROOT / "scripts" / "demo")], real.environment())
     demo.read_until(words)
     demo.interrupt(way)
-    wait_until(lambda: not real.processes())
+    until(lambda: not real.processes())
     assert way == "SIGKILL" or not list((tmp_path / "tmp").iterdir())

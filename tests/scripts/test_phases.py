@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from scripts.room_tests import files_of, main
-from tests.scripts.checkouts import Running, make_checkout, wait_until
+from tests.scripts.checkouts import Running, make_checkout
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_an_interrupted_script_leaves_no_process(
     checkout = make_checkout(tmp_path)
     (tmp_path / "scripts" / "write_docs").symlink_to("/bin/true")
     running = Running(checkout.command(script), checkout.environment(HANGING=command))
-    wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
+    until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     assert running.interrupt(way) == code
     checkout.assert_nothing_is_left()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import client_at
+from slipway.jobs.cloud.aws import AccessKey, client_at
 from slipway.yard import process
 from slipway.yard.chaos import conditions, consistency
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
@@ -43,7 +43,7 @@ class RunningYard:
 
     def client(self, service: str, region: str = REGION) -> Any:
         """boto3, unmodified, with the yard's own key; it never repeats a request."""
-        return client_at(self.endpoint, service, region, ACCESS_KEY_ID, self.secret)
+        return client_at(self.endpoint, service, region, AccessKey(ACCESS_KEY_ID, self.secret))
 
 
 def start(home: Path) -> RunningYard:

@@ -64,7 +64,7 @@ def answer(environ: dict[str, Any], call: Call) -> Reply:
         return respond(call, not_emulated(call.service, call.operation, detail))
     except ApiError as error:  # the body does not match its signed hash
         return respond(call, error)
-    except Exception as error:
+    except Exception as error:  # a bug of the yard or of moto is answered, as AWS would
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, crashed(call, error))
     return respond(call, problem) if (problem := _page_as_error(call, reply)) else reply

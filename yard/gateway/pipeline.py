@@ -84,7 +84,7 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
         services.refuse(call)
     except ApiError as error:
         return respond(call, error)
-    except Exception as error:
+    except Exception as error:  # a bug of the yard is answered, as AWS would
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_adapter.crashed(call, error))
     reply = _serve(environ, call, key, services)
@@ -106,7 +106,7 @@ def _serve(environ: dict[str, Any], call: Call, key: keys.Key, services: Gateway
             return respond(call, serve(call.parameters or {}, call.region))
     except ApiError as error:
         return respond(call, error)
-    except Exception as error:
+    except Exception as error:  # a bug of the yard is answered, as AWS would
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_adapter.crashed(call, error))
     reply = moto_adapter.answer(environ, call)

@@ -13,8 +13,6 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.policies import PolicyDocument, decode
 
-_GLOBAL = "aws"  # moto's region for global services, named after the partition
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedRole:

@@ -102,10 +102,11 @@ def client(session: RoleSession, service: str, region: str) -> Any:
 
     It retries failed calls, as AWS's own services do.
     """
-    from slipway.jobs.cloud.aws import client_at
+    from slipway.jobs.cloud.aws import AccessKey, client_at
 
     key, url = issue(session=session, lasts_s=_INSIDE_LASTS_S), os.environ[ENDPOINT_VARIABLE]
-    return client_at(url, service, region, key.access_key_id, key.secret, key.token, attempts=ATTEMPTS)
+    own = AccessKey(key.access_key_id, key.secret, key.token)
+    return client_at(url, service, region, own, attempts=ATTEMPTS)
 
 
 def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:

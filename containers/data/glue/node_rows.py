@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.glue.texts import TaskTable, Texts, read_texts
 from slipway.containers.data.preparation import Report, lone_process, make_parts
 from slipway.containers.data.shared_folder import changed_at, node_folder, wait_for_all
@@ -142,10 +142,8 @@ class RowWork:
             temporary.replace(path)
         except OSError as error:
             if not self.record.exists():  # if it exists, another rank has joined and removed the parts
-                raise DataError(
-                    f"cannot write {path}: {error.strerror or error}",
-                    hint="free some disk space, or set TMPDIR, and run again; finished parts are kept",
-                ) from error
+                hint = "free some disk space, or set TMPDIR, and run again; finished parts are kept"
+                raise unwritable(path, error, hint=hint) from error
         report(self.bytes_of(number))
 
     def part(self, number: int) -> Path:

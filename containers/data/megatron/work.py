@@ -263,7 +263,10 @@ def merge_tokens(work: TokenWork) -> dict[str, object] | None:
             return None
         manifest = _manifest(work, records)
         if not manifest["documents"]:
-            raise DataError("no document of the input has a token", hint="look at its files")
+            raise DataError(
+                f"none of the {len(work.parts)} parts of the input has a document with a token",
+                hint=f"look at its files, and whether their text is in the field '{work.field}'",
+            )
         _join(work, [record for record in records if record.documents])
         write_json(work.folder / MANIFEST, manifest)
         _remove_parts(work)

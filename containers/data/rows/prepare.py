@@ -175,7 +175,10 @@ def merge(folder: Path, with_digests: bool = False) -> DatasetManifest:
     )
     check_shards(manifest, folder)
     if not manifest.rows:
-        raise DataError("the text makes no examples: they need two sentences", hint="give more text")
+        raise DataError(
+            f"the text makes no examples in {plan.shards} shards: they need a document of two sentences",
+            hint="give more text, and an empty line between documents",
+        )
     write_json(folder / "manifest.json", as_json(manifest))
     return manifest
 

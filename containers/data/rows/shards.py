@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.sources.sources import InputOrigin, Source, check_name
 from slipway.containers.data.text.documents import decoded, digest_of, read_json
 from slipway.containers.data.tokens.engine import Counts, RowBlock, TokenSettings, layout_of
@@ -324,7 +324,7 @@ class ShardWriter:
                 hint="free some space and run the same command again; finished shards are kept",
             )
         if error is not None:
-            raise DataError(f"cannot write {self._path}: {error.strerror}") from error
+            raise unwritable(self._path, error) from error
 
 
 def _deflated(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.samples.texts import make_words
 from slipway.containers.data.tokens.engine import SPECIAL, Vocabulary, write_vocabulary
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData, write_tensors
@@ -44,7 +44,7 @@ def write_model(folder: Path, kind: str = "bert", *, seed: int = 1, size: Size |
         (folder / "model.safetensors").unlink(missing_ok=True)
         write_tensors(folder / "model.safetensors", tensors)
     except OSError as error:
-        raise DataError(f"cannot write {folder}: {error.strerror}") from error
+        raise unwritable(folder, error) from error
 
 
 def sample_vocabulary(seed: int = 1) -> Vocabulary:

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, unwritable
 
 WORDS = 8000
 SYLLABLES = [
@@ -76,7 +76,7 @@ def write_sample(path: Path, seed: int, size_bytes: int, words: int = WORDS) -> 
         with path.open("w", encoding="utf-8") as file:
             file.writelines(documents(Author(seed, words), size_bytes))
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}") from error
+        raise unwritable(path, error) from error
 
 
 # Made-up tasks in GLUE's layout. A sentence has one of two moods, and each mood has marker words. They give
@@ -104,7 +104,7 @@ def write_task(folder: Path, task: str, *, seed: int = 1, train_rows: int = TRAI
             lines = [heading, *("\t".join(next(made)) for _ in range(count))]
             (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
-        raise DataError(f"cannot write {folder}: {error.strerror}") from error
+        raise unwritable(folder, error) from error
 
 
 def make_words(source: random.Random) -> list[str]:

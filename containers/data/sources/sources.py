@@ -74,7 +74,7 @@ class LocalSource:
         except UnusableFile as error:
             raise DataError(error.message, hint=error.hint) from error
         except OSError as error:
-            raise DataError(f"cannot read {self.root / name}: {error.strerror}") from error
+            raise _unreadable(self.root / name, error) from error
         return whole(name, start, length, found)
 
 
@@ -147,11 +147,15 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"cannot read {path}: {error.strerror}", hint="let this user read it, or leave it out")
+
+
 def _size(path: Path) -> int:
     try:
         status = path.lstat()
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     if not stat.S_ISREG(status.st_mode):
         raise DataError(f"{path} is not a regular file", hint="remove it, or give the text files by name")
     return status.st_size

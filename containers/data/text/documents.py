@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.runtime.named_files import UnusableFile, read_text
 
 Decoded = TypeVar("Decoded")
@@ -38,7 +38,9 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise DataError(f"cannot write {path}: {error.strerror}", hint="finished parts are kept") from error
+        raise unwritable(
+            path, error, hint="free some space, and run it again; finished parts are kept"
+        ) from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def _finish(config: CorpusConfig, work: CorpusWork) -> None:
     print(_summary(work.folder, records), flush=True)
     if not any(record.documents for record in records):
         raise DataError(
-            "the input holds no documents", hint="look at its files; a dump's articles are counted"
+            f"the {len(work.parts)} parts of the input hold no documents",
+            hint=f"look at its files, and whether their text is in the field '{config.field}'",
         )
     if config.vocabulary_entries:
         counts = most_frequent(words_path(work.folder, number) for number in every)

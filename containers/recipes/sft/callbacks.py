@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -48,32 +48,36 @@ _ADAPTER = "adapter_config.json"
 _NOT_OF_A_MODEL = ("training_args.bin", "README.md")  # a pickle, and a card that nobody wrote
 
 
+@contextmanager
 def open_run(
     config: SftConfig,
     contract: LaunchContract,
     device: Device,
     collective: Collective,
     identity: dict[str, Json],
-    stack: ExitStack,
-) -> TunedRun:
+) -> Iterator[TunedRun]:
     """Check that all ranks have the same settings, model and rows, and open what the callbacks need."""
     check_ranks_agree(identity, collective)
     words, root = Words.of(contract), folder_root()
     training = Training.of(contract, topology={"data": contract.world}, config=identity)
     sweep(root, _PREFIX)
-    return TunedRun(
-        config=config,
-        contract=contract,
-        device=device,
-        collective=collective,
-        words=words,
-        telemetry=stack.enter_context(Telemetry.of(contract)),
-        ending=ShutdownWatch(contract),
-        checkpoints=stack.enter_context(
-            open_checkpoints(contract, training, config.keep, checkpoint_wire(contract), words.say)
-        ),
-        folder=hold(root, f"{_PREFIX}{contract.run}-{contract.attempt}-{contract.rank}", _nothing),
-    )
+    with (
+        Telemetry.of(contract) as telemetry,
+        open_checkpoints(
+            contract, training, config.keep, checkpoint_wire(contract), words.say
+        ) as checkpoints,
+    ):
+        yield TunedRun(
+            config=config,
+            contract=contract,
+            device=device,
+            collective=collective,
+            words=words,
+            telemetry=telemetry,
+            ending=ShutdownWatch(contract),
+            checkpoints=checkpoints,
+            folder=hold(root, f"{_PREFIX}{contract.run}-{contract.attempt}-{contract.rank}", _nothing),
+        )
 
 
 @dataclass(slots=True, kw_only=True)

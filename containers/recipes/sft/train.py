@@ -20,6 +20,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.rank import run_rank
 
 if TYPE_CHECKING:
+    from slipway.containers.recipes.sft.callbacks import TunedRun
     from slipway.containers.recipes.sft.data import TuningRows
     from slipway.containers.runtime.collective import Json
     from slipway.containers.training.devices import Device
@@ -54,8 +55,8 @@ def _train(config: SftConfig, contract: LaunchContract, stack: ExitStack) -> Non
         "model": model.fingerprint,
         "rows": rows.sha256,
     }
-    run = open_run(config, contract, device, collective, identity, stack)
-    trainer = build_trainer(config, device, plan.accumulation_steps, model.folder, rows, run.folder)
+    run = stack.enter_context(open_run(config, contract, device, collective, identity))
+    trainer = build_trainer(run, plan.accumulation_steps, model.folder, rows)
     assert trainer.accelerator.is_fsdp2 == (config.fsdp == "yes"), "accelerate shards where it is told to"
     run.train(trainer, plan)
 
@@ -76,14 +77,14 @@ def refuse_missing_packages(config: SftConfig) -> None:
         )
 
 
-def build_trainer(
-    config: SftConfig, device: Device, accumulation_steps: int, folder: Path, rows: TuningRows, output: Path
-) -> Any:
+def build_trainer(run: TunedRun, accumulation_steps: int, folder: Path, rows: TuningRows) -> Any:
+    """Build TRL's trainer of the model in a folder."""
     from datasets import disable_progress_bars, load_dataset
     from transformers import AutoTokenizer
     from transformers.utils.logging import disable_progress_bar
     from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+    config, device = run.config, run.device
     disable_progress_bar()
     disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -105,11 +106,11 @@ def build_trainer(
         if is_dpo
         else (SFTTrainer, SFTConfig, {"assistant_only_loss": config.loss_on == "assistant"})
     )
-    data = load_dataset("json", data_files=str(rows.path), cache_dir=str(output / "data"), split="train")
+    data = load_dataset("json", data_files=str(rows.path), cache_dir=str(run.folder / "data"), split="train")
     return make(
         model=model,
         args=arguments(
-            output_dir=str(output / "trainer"),
+            output_dir=str(run.folder / "trainer"),
             max_length=config.length,
             **own,
             **_arguments(config, device, accumulation_steps),

@@ -25,6 +25,7 @@ from slipway.containers.training.devices import Device, control_group, joined_gr
 
 _MATRIX = 512
 _WARM_UPS = 2
+_REPLACE = "end that instance, so that another takes its place, and run this again"
 
 
 class BadNode(Refusal):
@@ -64,7 +65,7 @@ def _multiply(device: Device, own: Place) -> None:
     ones = torch.ones(_MATRIX, _MATRIX, device=device.place)
     total = float((ones @ ones).sum().cpu())
     if total != float(_MATRIX**3):
-        raise BadNode(f"{own}: its {device.kind} multiplies wrong: {total}, not {_MATRIX**3}")
+        raise BadNode(f"{own}: its {device.kind} multiplies wrong: {total}, not {_MATRIX**3}", hint=_REPLACE)
 
 
 def _cut_models(contract: LaunchContract, device: Device, collective: Collective) -> None:
@@ -134,7 +135,8 @@ def _judge(
     blamed = "; ".join(str(places[rank]) for rank in wrong)
     raise BadNode(
         f"bad numbers from {blamed}: an all_reduce of {_size(count)} over {device.backend} "
-        f"came out wrong on {seen} of {len(places)} ranks"
+        f"came out wrong on {seen} of {len(places)} ranks",
+        hint=_REPLACE,
     )
 
 

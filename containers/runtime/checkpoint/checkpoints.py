@@ -36,6 +36,8 @@ class Checkpoints:
     """Save and resume one training on every rank: `with Checkpoints(…) as checkpoints`. All calls are
     collective."""
 
+    lease_seconds = DEFAULT_SECONDS  # without a sign of life, after which another run may take the place
+
     def __init__(
         self,
         storage: Storage,
@@ -44,7 +46,6 @@ class Checkpoints:
         collective: Collective = ALONE,
         keep: int = FEWEST_KEPT,
         say: Callable[[str], None] = _say,
-        lease_seconds: float = DEFAULT_SECONDS,
     ) -> None:
         if keep < FEWEST_KEPT:
             raise Refusal(f"keep is {keep}, and at least {FEWEST_KEPT} checkpoints are kept")
@@ -52,7 +53,6 @@ class Checkpoints:
         self._training = training
         self._collective = collective
         self._say = say
-        self._holder = this_process(training.run, training.attempt, lease_seconds)
         self._beat = Heartbeat.of(os.environ)
         self._running: BackgroundSave | None = None
         self._progress = SaveProgress()
@@ -137,16 +137,17 @@ class Checkpoints:
         """Wait for the running save: what was begun is not lost because the training ends, or fails."""
         try:
             self.finish()
-        except Exception as failure:
+        except Exception as failure:  # the error that ended the training counts, not this one
             if error is None:
                 raise
             self._say(f"warning: {failure}")
 
     def _open(self) -> str:
         file = self.storage.open()
-        self._writer.lease = Lease(file, self._holder, where=str(self.storage))
+        holder = this_process(self._training.run, self._training.attempt, self.lease_seconds)
+        self._writer.lease = Lease(file, holder, where=str(self.storage))
         self.storage.sweep()
-        return self._holder.nonce
+        return holder.nonce
 
 
 # A save beside the training: a thread writes, hashes and publishes, and its end is asked for, never told.

@@ -279,7 +279,10 @@ class Search:
                 hint="restore one, or start afresh in another folder",
             )
         if mode == "required":
-            raise NoCheckpoint(f"{self.storage} holds no checkpoint, and resume is required")
+            raise NoCheckpoint(
+                f"{self.storage} holds no checkpoint, and resume is required",
+                hint="name the folder that has one, or set resume=auto to start from step 0",
+            )
         self._report(f"no checkpoint in {self.storage}: starting from step 0", {})
 
     def _report(self, line: str, rejected: Mapping[int, str]) -> None:

@@ -30,31 +30,32 @@ class GivenVpc:
     private_subnet_id: str
 
 
-def given_network(
-    _scope: Construct,
-    cluster: Cluster,
-    log_key: kms.IKey,
-    *,
-    vpc: ec2.IVpc,
-    subnet: ec2.ISubnet | None,
-    endpoints: ec2.ISecurityGroup | None,
-) -> ClusterNetwork:
-    """Return the network for the cluster's nodes, or say what the VPC lacks for their services."""
-    _refuse_closed(cluster, endpoints)
-    if isinstance(vpc, ec2.Vpc):
-        _refuse_settings(cluster, vpc)
-    if vpc.vpc_id == _NOT_LOOKED_UP_YET:
-        chosen = [*vpc.private_subnets, *vpc.isolated_subnets][0]
-    else:
-        chosen = _in_zone(cluster, [subnet] if subnet else _private_subnets(cluster, vpc))
-        _refuse_public(cluster, vpc, chosen)
-        _refuse_narrow(cluster, vpc, chosen)
-    group = endpoints if cluster.egress is Egress.ENDPOINTS else None
-    return ClusterNetwork(
-        vpc=GivenVpc(vpc_id=vpc.vpc_id, private_subnet_id=chosen.subnet_id),
-        endpoint_security_group_id=group.security_group_id if group else None,
-        log_key=log_key,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenNetwork:
+    """Hold what the owner of a VPC gives a cluster."""
+
+    vpc: ec2.IVpc
+    subnet: ec2.ISubnet | None  # of the nodes; None: the private one in the cluster's zone
+    endpoints: ec2.ISecurityGroup | None  # the group of the VPC's interface endpoints
+
+    def network(self, _scope: Construct, cluster: Cluster, log_key: kms.IKey) -> ClusterNetwork:
+        """Return the network for the cluster's nodes, or say what the VPC lacks for their services."""
+        vpc = self.vpc
+        _refuse_closed(cluster, self.endpoints)
+        if isinstance(vpc, ec2.Vpc):
+            _refuse_settings(cluster, vpc)
+        if vpc.vpc_id == _NOT_LOOKED_UP_YET:
+            chosen = [*vpc.private_subnets, *vpc.isolated_subnets][0]
+        else:
+            chosen = _in_zone(cluster, [self.subnet] if self.subnet else _private_subnets(cluster, vpc))
+            _refuse_public(cluster, vpc, chosen)
+            _refuse_narrow(cluster, vpc, chosen)
+        group = self.endpoints if cluster.egress is Egress.ENDPOINTS else None
+        return ClusterNetwork(
+            vpc=GivenVpc(vpc_id=vpc.vpc_id, private_subnet_id=chosen.subnet_id),
+            endpoint_security_group_id=group.security_group_id if group else None,
+            log_key=log_key,
+        )
 
 
 def _refuse_closed(cluster: Cluster, endpoints: ec2.ISecurityGroup | None) -> None:

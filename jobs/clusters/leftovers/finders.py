@@ -14,7 +14,7 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.clusters.images.baked import describe, find_images
 from slipway.jobs.words.catalogue.instances import find_instance_type
-from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee, price_in
+from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee, lustre_item, price_in
 from slipway.jobs.words.images.amis import IMAGE_TAG
 from slipway.jobs.words.names import CLUSTER_TAG
 
@@ -36,17 +36,6 @@ class LeftoverKind(StrEnum):
     KEY = "KMS key"
 
 
-_FEES = {
-    LeftoverKind.AMI: "ebs-snapshot",
-    LeftoverKind.BUCKET: "s3",
-    LeftoverKind.FILE_SYSTEM: "efs",
-    LeftoverKind.BACKUP: "efs-backup",
-    LeftoverKind.REPOSITORY: "ecr",
-    LeftoverKind.LOG_GROUP: "logs",
-    LeftoverKind.KEY: "kms-key",
-}
-
-
 # No stack holds these; a stack that still stands ends them.
 RUNNING = frozenset({LeftoverKind.MACHINE, LeftoverKind.TRAINING_JOB})
 # AWS deletes these by itself; their vault refuses any earlier deletion.
@@ -63,31 +52,6 @@ class Leftover:
     gib: float | None  # None: it has no size, or its size is unknown
     usd_per_month: float | None
     holds: str  # what its deletion loses
-
-
-def leftover(
-    owner: str,
-    kind: LeftoverKind,
-    name: str,
-    *,
-    region: str,
-    holds: str,
-    stored_bytes: float | None,
-    fee_name: str = "",
-) -> Leftover:
-    """Price a thing by its stored bytes; a key costs the same whatever it encrypts."""
-    fee = find_fee(fee_name or _FEES.get(kind, ""), region)
-    gib = None if stored_bytes is None else stored_bytes / GIB
-    amount = 1.0 if kind is LeftoverKind.KEY else gib
-    price = fee.usd_per_month if fee else None
-    return Leftover(
-        owner=owner,
-        kind=kind,
-        id=name,
-        gib=None if gib is None else round(gib, 3),
-        usd_per_month=None if price is None or amount is None else round(price * amount, 2),
-        holds=holds,
-    )
 
 
 # Finds what carries a cluster's tag, one function for each service, and yields things of living clusters,
@@ -160,21 +124,27 @@ def find_buckets(region: str) -> Iterator[Leftover]:
         owner = None if isinstance(tagged, Unanswered) else _owner(tagged["TagSet"])
         if owner and _is_in(s3, name, region):
             size, count = _size(s3, name)
-            holds = f"{count} versions of objects"
-            yield leftover(owner, LeftoverKind.BUCKET, name, region=region, holds=holds, stored_bytes=size)
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.BUCKET,
+                id=name,
+                gib=_gib(size),
+                usd_per_month=_fee("s3", region, _gib(size)),
+                holds=f"{count} versions of objects",
+            )
 
 
 def find_file_systems(region: str) -> Iterator[Leftover]:
     for each in _told(ask_all(reader("efs", region), "DescribeFileSystems", "FileSystems")):
         if owner := _owner(each.get("Tags", ())):
-            size = each.get("SizeInBytes", {}).get("Value")
-            yield leftover(
-                owner,
-                LeftoverKind.FILE_SYSTEM,
-                each["FileSystemId"],
-                region=region,
+            gib = _gib(each.get("SizeInBytes", {}).get("Value"))
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.FILE_SYSTEM,
+                id=each["FileSystemId"],
+                gib=gib,
+                usd_per_month=_fee("efs", region, gib),
                 holds="checkpoints and data that jobs shared; its automatic backups stay",
-                stored_bytes=size,
             )
 
 
@@ -190,13 +160,14 @@ def find_backups(region: str) -> Iterator[Leftover]:
         if owner := tags.get(CLUSTER_TAG):
             ends = each.get("CalculatedLifecycle", {}).get("DeleteAt")
             source = each["ResourceArn"].rpartition("/")[2]
-            yield leftover(
-                owner,
-                LeftoverKind.BACKUP,
-                each["RecoveryPointArn"],
-                region=region,
+            gib = _gib(each.get("BackupSizeInBytes"))
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.BACKUP,
+                id=each["RecoveryPointArn"],
+                gib=gib,
+                usd_per_month=_fee("efs-backup", region, gib),
                 holds=f"a copy of {source}; AWS deletes it {f'on {ends:%Y-%m-%d}' if ends else 'by itself'}",
-                stored_bytes=each.get("BackupSizeInBytes"),
             )
 
 
@@ -204,14 +175,13 @@ def find_lustre(region: str) -> Iterator[Leftover]:
     for each in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
         if owner := _owner(each.get("Tags", ())):
             speed = each.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
-            yield leftover(
-                owner,
-                LeftoverKind.LUSTRE,
-                each["FileSystemId"],
-                region=region,
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.LUSTRE,
+                id=each["FileSystemId"],
+                gib=each["StorageCapacity"],
+                usd_per_month=_fee(lustre_item(speed), region, each["StorageCapacity"]),
                 holds="checkpoints and data that jobs shared",
-                stored_bytes=each["StorageCapacity"] * GIB,
-                fee_name=f"fsx-lustre-{speed}",
             )
 
 
@@ -222,13 +192,14 @@ def find_repositories(region: str) -> Iterator[Leftover]:
         if owner := _owner(tags):
             name = each["repositoryName"]
             images = _told(ask_all(ecr, "DescribeImages", "imageDetails", repositoryName=name))
-            yield leftover(
-                owner,
-                LeftoverKind.REPOSITORY,
-                name,
-                region=region,
+            gib = _gib(sum(image.get("imageSizeInBytes", 0) for image in images))
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.REPOSITORY,
+                id=name,
+                gib=gib,
+                usd_per_month=_fee("ecr", region, gib),
                 holds=f"{len(images)} container images",
-                stored_bytes=sum(image.get("imageSizeInBytes", 0) for image in images),
             )
 
 
@@ -238,13 +209,14 @@ def find_log_groups(region: str) -> Iterator[Leftover]:
         arn = each["arn"].removesuffix(":*")
         tags = _told(ask(logs, "ListTagsForResource", resourceArn=arn))["tags"]
         if owner := tags.get(CLUSTER_TAG):
-            yield leftover(
-                owner,
-                LeftoverKind.LOG_GROUP,
-                each["logGroupName"],
-                region=region,
+            gib = _gib(each.get("storedBytes"))
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.LOG_GROUP,
+                id=each["logGroupName"],
+                gib=gib,
+                usd_per_month=_fee("logs", region, gib),
                 holds="logs of jobs or of the network",
-                stored_bytes=each.get("storedBytes"),
             )
 
 
@@ -258,9 +230,13 @@ def find_keys(region: str) -> Iterator[Leftover]:
         tags = ask_all(kms, "ListResourceTags", "Tags", KeyId=each["KeyId"])  # another owner's key may refuse
         owner = None if isinstance(tags, Unanswered) else _owner(tags, "TagKey", "TagValue")
         if owner:
-            holds = "whatever it encrypted, copies and backups included"
-            yield leftover(
-                owner, LeftoverKind.KEY, each["KeyId"], region=region, holds=holds, stored_bytes=None
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.KEY,
+                id=each["KeyId"],
+                gib=None,
+                usd_per_month=_fee("kms-key", region, 1),
+                holds="whatever it encrypted, copies and backups included",
             )
 
 
@@ -271,14 +247,25 @@ def find_amis(region: str) -> Iterator[Leftover]:
     sizes = {image["ImageId"]: _volumes_gib(image) for image in facts.amis}
     for ami in describe(facts, datetime.now(UTC)):
         if ami.image not in baking and not ami.used_by and ami.state != "missing":
-            yield leftover(
-                ami.image,
-                LeftoverKind.AMI,
-                ami.ami_id,
-                region=region,
+            yield Leftover(
+                owner=ami.image,
+                kind=LeftoverKind.AMI,
+                id=ami.ami_id,
+                gib=sizes[ami.ami_id],
+                usd_per_month=_fee("ebs-snapshot", region, sizes[ami.ami_id]),
                 holds="a machine image and its snapshots, priced as if its volumes were full",
-                stored_bytes=sizes[ami.ami_id] * GIB,
             )
+
+
+def _gib(stored_bytes: float | None) -> float | None:
+    return None if stored_bytes is None else round(stored_bytes / GIB, 3)
+
+
+def _fee(name: str, region: str, amount: float | None) -> float | None:
+    """Return the dollars a month for so many GiB, or keys."""
+    fee = find_fee(name, region)
+    price = fee.usd_per_month if fee else None
+    return None if price is None or amount is None else round(price * amount, 2)
 
 
 def _told(answer: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import NamedTuple
 
 from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
 from slipway.infra.declare.types import BatchCluster, Cluster, SageMakerCluster, SlurmCluster
@@ -187,8 +188,8 @@ def _of_training(judge: Judge) -> Callable[[Cluster, Facts], Verdict]:
 @_of_training
 def training_instances(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     """Check the quota of training instances: a new account may start none of the large types in SageMaker."""
-    name, said = instance_quota(cluster), f"max_nodes is {cluster.max_nodes}"
-    return _held(cluster, limits.instances, name, cluster.max_nodes, said, limits.instances_of_others)
+    need = _Need(cluster.max_nodes, f"max_nodes is {cluster.max_nodes}", limits.instances_of_others)
+    return _held(cluster, limits.instances, instance_quota(cluster), need)
 
 
 @_of_training
@@ -196,8 +197,8 @@ def warm_pool(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     if not cluster.warm_pool_minutes:
         return ok("none is kept: instances go with their job")
     name = WARM_POOL.format(cluster.instance_type)
-    said, others = "every instance stays warm", limits.warm_of_others
-    verdict = _held(cluster, limits.warm_pool, name, cluster.max_nodes, said, others)
+    need = _Need(cluster.max_nodes, "every instance stays warm", limits.warm_of_others)
+    verdict = _held(cluster, limits.warm_pool, name, need)
     billed = f"instances are billed for {cluster.warm_pool_minutes} minutes after each job"
     return warning(f"{verdict.found}; {billed}") if not verdict.fix else verdict
 
@@ -205,8 +206,8 @@ def warm_pool(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
 @_of_training
 def longest_job(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     hours = cluster.job_timeout_hours
-    said = f"job_timeout_hours is {hours}"
-    return _held(cluster, limits.longest_job, "longest run time", hours * SECONDS_PER_HOUR, said)
+    need = _Need(hours * SECONDS_PER_HOUR, f"job_timeout_hours is {hours}")
+    return _held(cluster, limits.longest_job, "longest run time", need)
 
 
 @_of_training
@@ -227,14 +228,14 @@ def training_log(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     return ok(f"{group} keeps {found.keeps_days} days, encrypted with {key}")
 
 
-def _held(
-    cluster: Cluster,
-    quota: TrainingQuota | None,
-    name: str,
-    own: int,
-    because: str,
-    others: Sequence[QuotaShare] = (),
-) -> Verdict:
+class _Need(NamedTuple):
+    own: int
+    because: str
+    others: Sequence[QuotaShare] = ()
+
+
+def _held(cluster: Cluster, quota: TrainingQuota | None, name: str, need: _Need) -> Verdict:
+    own, because, others = need
     needed = own + sum(share.amount for share in others)
     if others:
         because = f"{because}, and {share_words(others)}, {needed} in all"

@@ -14,6 +14,7 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type, instance_type, names_like
+from slipway.jobs.words.catalogue.regional import lustre_item
 from slipway.jobs.words.errors import did_you_mean
 from slipway.jobs.words.installation import NoProject, find_containers
 
@@ -112,7 +113,7 @@ def overheads(cluster: Cluster) -> Overheads:
 
     has_nat = cluster.egress == "nat"
     is_lustre = cluster.file_system == "fsx-lustre"
-    item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
+    item = lustre_item(cluster.fsx_mbps_per_tib) if is_lustre else cluster.file_system
     return Overheads(
         interface_endpoints=0 if has_nat else len(cluster.services),
         nat_gateways=int(has_nat),

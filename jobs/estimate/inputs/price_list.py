@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,9 +66,19 @@ def ask_spot_rates(names: Sequence[str], regions: Sequence[str]) -> tuple[list[R
     for region in regions:
         best: dict[str, Rate] = {}
         for offer in _spot_offers(asked, region):
-            rate = _spot_rate(offer, region)
-            if rate and (before := best.get(rate.instance_type, rate)).usd_per_hour >= rate.usd_per_hour:
-                best[before.instance_type] = rate
+            name, usd = str(offer["InstanceType"]), round(float(offer["SpotPrice"]), 6)
+            if name in best and usd >= best[name].usd_per_hour:
+                continue
+            with suppress(CannotEstimate):  # it says no price, or none above 0
+                best[name] = Rate(
+                    instance_type=name,
+                    region=region,
+                    term=SPOT,
+                    usd_per_hour=usd,
+                    date=str(offer["Timestamp"])[:10],
+                    source=f"EC2 DescribeSpotPriceHistory, zone {offer['AvailabilityZone']}, "
+                    "the cheapest of the region's",
+                )
         found += best.values()
         missing += [f"{name} in {region}" for name in asked if name not in best]
     return found, missing
@@ -83,12 +94,6 @@ def _spot_offers(names: Sequence[str], region: str) -> Sequence[Mapping[str, Any
     return _answered(ask_all(client, "DescribeSpotPriceHistory", "SpotPriceHistory", **wanted))
 
 
-def _spot_rate(offer: Mapping[str, Any], region: str) -> Rate | None:
-    name, usd = str(offer["InstanceType"]), float(offer["SpotPrice"])
-    words = f"EC2 DescribeSpotPriceHistory, zone {offer['AvailabilityZone']}, the cheapest of the region's"
-    return _rate(name, region, SPOT, usd, words, str(offer["Timestamp"])[:10])
-
-
 def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
     """Return the price list that has a type's price, and the filters that find it there."""
     if name.startswith(SAGEMAKER):
@@ -101,26 +106,18 @@ def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Ite
     best: dict[str, Rate] = {}
     for product in products:
         for term, usd, words in _offers(product.get("terms", {})):
-            source = f"AWS Price List API, {words}"
-            rate = _rate(name, region, term, usd, source, str(product.get("publicationDate", ""))[:10])
-            if rate is not None and (term not in best or usd < best[term].usd_per_hour):
-                best[term] = rate
+            if term in best and usd >= best[term].usd_per_hour:
+                continue
+            with suppress(CannotEstimate):  # no price above 0: the type is sold in another way
+                best[term] = Rate(
+                    instance_type=name,
+                    region=region,
+                    term=term,
+                    usd_per_hour=round(usd, 6),
+                    date=str(product.get("publicationDate", ""))[:10],
+                    source=f"AWS Price List API, {words}",
+                )
     yield from best.values()
-
-
-def _rate(name: str, region: str, term: str, usd: float, source: str, date: str) -> Rate | None:
-    """Return a rate, or None if the list has no price above 0: the type is then sold in another way."""
-    try:
-        return Rate(
-            instance_type=name,
-            region=region,
-            term=term,
-            usd_per_hour=round(usd, 6),
-            date=date,
-            source=source,
-        )
-    except CannotEstimate:
-        return None
 
 
 def _offers(terms: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:

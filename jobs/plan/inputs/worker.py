@@ -84,7 +84,7 @@ def decode_slots(problem: PlanProblem, placed: Placed) -> list[Slot]:
     ]
 
 
-# Each module has the `improve` of a heuristic, or the `prove` of a bound, or both.
+# Each module has the `improve` of a heuristic, the class of the exact search, or the `prove` of a bound.
 SEARCHES = {
     "lanes": "slipway.jobs.plan.search.lanes.search",
     "exact": "slipway.jobs.plan.search.cpsat.search",
@@ -124,11 +124,12 @@ def _run(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[A
     if order.search in PROOFS:
         import_module(PROOFS[order.search]).prove(order.problem, keep_going=keep_going, proven=proven)
         return
-    search = import_module(SEARCHES[order.search])
-    more = {"proven": proven, "bound": order.bound.value} if order.search == "exact" else {}
-    search.improve(
-        order.problem, seed=order.seed, keep_going=keep_going, found=found, start=order.start, **more
-    )
+    search, how = import_module(SEARCHES[order.search]), {"found": found, "start": order.start}
+    if order.search == "exact":
+        exact = search.ExactSearch(order.problem, proven=proven, bound=order.bound.value, **how)
+        exact.improve(seed=order.seed, keep_going=keep_going)
+    else:
+        search.improve(order.problem, seed=order.seed, keep_going=keep_going, **how)
 
 
 def _send(answers: IO[str], answer: Answer) -> None:

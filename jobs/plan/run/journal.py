@@ -113,12 +113,26 @@ class AttemptIntended:
     left: float  # the share of its work that is not saved
     assignment: Assignment
 
+    def after(self, job: JobStanding) -> JobStanding:
+        return replace(
+            job,
+            stage=JobStage.SENDING,
+            attempt=self.attempt,
+            left=self.left,
+            run=None,
+            sent_at=self.at,
+            assignment=self.assignment,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSubmitted:
     at: float
     job: str
     run: str
+
+    def after(self, job: JobStanding) -> JobStanding:
+        return replace(job, stage=JobStage.RUNNING, run=self.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +142,9 @@ class AttemptStopping:
     at: float
     job: str
     why: str
+
+    def after(self, job: JobStanding) -> JobStanding:
+        return replace(job, stage=JobStage.STOPPING, why=self.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +157,24 @@ class AttemptEnded:
     ratio: float = 1.0  # its time over the first estimate
     why: str = ""
 
+    def after(self, job: JobStanding) -> JobStanding:
+        assert job.assignment is not None
+        stint = Stint(
+            assignment=job.assignment,
+            began=self.began or job.sent_at,
+            ended=self.at,
+            outcome=self.outcome,
+        )
+        return replace(
+            job,
+            stage=JobStage.WAITING if self.outcome == "stopped" else JobStage(self.outcome),
+            left=self.left,
+            ratios={**job.ratios, job.assignment.mode.type: self.ratio},
+            assignment=None,
+            why=self.why,
+            stints=(*job.stints, stint),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSkipped:
@@ -148,6 +183,9 @@ class JobSkipped:
     at: float
     job: str
     why: str
+
+    def after(self, job: JobStanding) -> JobStanding:
+        return replace(job, stage=JobStage.SKIPPED, why=self.why)
 
 
 HappenedEvent = (
@@ -278,7 +316,7 @@ def new_ledger(jobs: Iterable[PlanJob], events: Iterable[HappenedEvent] = ()) ->
             ledger = after(replace(ledger, jobs=standings), event)
             standings = dict(ledger.jobs)
         elif event.job in standings:
-            standings[event.job] = _after(standings[event.job], event)
+            standings[event.job] = event.after(standings[event.job])
         else:
             raise AnotherPlan(
                 f"the journal has a job '{event.job}' that the plan has not",
@@ -294,43 +332,5 @@ def after(ledger: Ledger, event: HappenedEvent) -> Ledger:
         jobs = {name: replace(job, planned=planned.get(name)) for name, job in ledger.jobs.items()}
         began = ledger.began if ledger.plans else event.at
         return Ledger(jobs=jobs, began=began, plans=ledger.plans + 1)
-    job = _after(ledger.jobs[event.job], event)
+    job = event.after(ledger.jobs[event.job])
     return replace(ledger, jobs={**ledger.jobs, event.job: job})
-
-
-def _after(
-    job: JobStanding, event: AttemptIntended | AttemptSubmitted | AttemptStopping | AttemptEnded | JobSkipped
-) -> JobStanding:
-    if isinstance(event, AttemptIntended):
-        return replace(
-            job,
-            stage=JobStage.SENDING,
-            attempt=event.attempt,
-            left=event.left,
-            run=None,
-            sent_at=event.at,
-            assignment=event.assignment,
-        )
-    if isinstance(event, AttemptSubmitted):
-        return replace(job, stage=JobStage.RUNNING, run=event.run)
-    if isinstance(event, AttemptStopping):
-        return replace(job, stage=JobStage.STOPPING, why=event.why)
-    if isinstance(event, JobSkipped):
-        return replace(job, stage=JobStage.SKIPPED, why=event.why)
-    assert job.assignment is not None
-    stint = Stint(
-        assignment=job.assignment,
-        began=event.began or job.sent_at,
-        ended=event.at,
-        outcome=event.outcome,
-    )
-    stage = JobStage.WAITING if event.outcome == "stopped" else JobStage(event.outcome)
-    return replace(
-        job,
-        stage=stage,
-        left=event.left,
-        ratios={**job.ratios, job.assignment.mode.type: event.ratio},
-        assignment=None,
-        why=event.why,
-        stints=(*job.stints, stint),
-    )

@@ -168,10 +168,13 @@ def cancel(found: Found[BatchTarget], reason: str) -> None:
     aws.client("batch", found.run.region).terminate_job(jobId=found.run.id, reason=reason)
 
 
-def set_open(target: BatchTarget, is_open: bool) -> None:
+def close(target: BatchTarget) -> None:
     """Disabled, a queue refuses new jobs and goes on with those that it has."""
-    state = "ENABLED" if is_open else _CLOSED
-    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state=state)
+    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state=_CLOSED)
+
+
+def reopen(target: BatchTarget) -> None:
+    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state="ENABLED")
 
 
 def explain(found: Found[BatchTarget]) -> Explanation:

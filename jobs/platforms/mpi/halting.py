@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.nodes import Clock, count_left
@@ -24,42 +24,27 @@ def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = No
             f"{job.name} runs on {target.name}",
             hint=f"wait for it: slipway logs {job.name} --follow; or end it: slipway cancel {job.name}",
         )
-    _await_none(
-        target,
-        lambda: _held(target),
-        clock,
-        HELD_SECONDS,
-        lambda held: now(f"{held} are still held by a job that ended"),
-        "are protected from scaling in, though no job of Slipway's runs",
-    )
+    protected = "are protected from scaling in, though no job of Slipway's runs"
+    for held in _until_none(target, _held, clock, HELD_SECONDS, protected):
+        now(f"{held} are still held by a job that ended")
     scaling = client("autoscaling", target.region)
     scaling.update_auto_scaling_group(AutoScalingGroupName=target.node_group, MinSize=0, DesiredCapacity=0)
-    _await_none(
-        target,
-        lambda: count_left(target.name, target.region),
-        clock,
-        WAIT_SECONDS,
-        lambda left: now(f"{left} still run or shut down"),
-        "still run",
-    )
+    for left in _until_none(target, count_left, clock, WAIT_SECONDS, "still run"):
+        now(f"{left} still run or shut down")
 
 
-def _await_none(
-    target: MpiTarget,
-    count: Callable[[], int],
-    clock: Clock,
-    seconds: float,
-    now: Callable[[int], None],
-    otherwise: str,
-) -> None:
+def _until_none(
+    target: MpiTarget, count: Callable[[MpiTarget], int], clock: Clock, seconds: float, otherwise: str
+) -> Iterator[int]:
+    """Yield how many there are, time and again, until there are none."""
     ends = clock.now() + seconds
-    while left := count():
+    while left := count(target):
         if clock.now() > ends:
             raise StillRuns(
                 f"{left} machines of {target.name} {otherwise} after {seconds / 60:.0f} minutes",
                 hint=f"slipway status --on {target.name} --nodes; then run this again",
             )
-        now(left)
+        yield left
         clock.pause(_POLL_SECONDS)
 
 

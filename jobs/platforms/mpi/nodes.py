@@ -149,9 +149,10 @@ def find_members(cluster: str, region: str) -> list[Member]:
     return order_members(_instances(cluster, region, ["running"]))
 
 
-def count_left(cluster: str, region: str) -> int:
+def count_left(target: MpiTarget) -> int:
     """Count the machines that run, and those that still shut down: these write until they are off."""
-    return sum(1 for _ in _instances(cluster, region, ["pending", "running", "stopping", "shutting-down"]))
+    states = ["pending", "running", "stopping", "shutting-down"]
+    return sum(1 for _ in _instances(target.name, target.region, states))
 
 
 def _instances(cluster: str, region: str, states: list[str]) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -100,20 +101,22 @@ def find_dependencies_of(run: Run, target: MpiTarget) -> list[Run]:
     return [dependency.run for dependency in found if dependency]
 
 
-def read_run(
-    command: Mapping[str, Any],
-    invocation: Mapping[str, Any],
-    job: MpiJob | None,
-    target: MpiTarget,
-    now: datetime | None = None,
-    *,
-    loss: Loss | None = None,
-    awaited: Sequence[Run] = (),
-) -> Run:
-    """Read a job; `awaited` are the runs that an unfinished job waits for."""
-    state, details, stopped = _standing(command, invocation, loss)
-    started = _started(invocation, job, awaited)
-    if state is JobState.RUNNING and started is None and awaited:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCommand:
+    """Holds what AWS says of one command."""
+
+    command: Mapping[str, Any]
+    invocation: Mapping[str, Any]
+    job: MpiJob | None
+    loss: Loss | None = None
+    awaited: Sequence[Run] = ()  # the runs that an unfinished job waits for
+
+
+def read_run(known: KnownCommand, target: MpiTarget, now: datetime | None = None) -> Run:
+    command, invocation, job, loss = known.command, known.invocation, known.job, known.loss
+    state, details, stopped = _standing(known)
+    started = _started(known)
+    if state is JobState.RUNNING and started is None and known.awaited:
         state, details = JobState.WAITING, WAITS
     seconds = _seconds(started, stopped if state.is_final else (now or datetime.now(UTC)))
     nodes = job.nodes if job else None
@@ -142,12 +145,11 @@ def read_run(
     )
 
 
-def _standing(
-    command: Mapping[str, Any], invocation: Mapping[str, Any], loss: Loss | None
-) -> tuple[JobState, str, datetime | None]:
+def _standing(known: KnownCommand) -> tuple[JobState, str, datetime | None]:
     """Return the state, a more exact word for it, and when the job ended."""
-    if loss:
-        return JobState.FAILED, MAIN_NODE_LOST, loss.at
+    if known.loss:
+        return JobState.FAILED, MAIN_NODE_LOST, known.loss.at
+    command, invocation = known.command, known.invocation
     status = str(invocation.get("Status") or command.get("Status", "unknown"))
     # Without spaces: the API reference writes "Delivery Timed Out", the service DeliveryTimedOut.
     details = str(invocation.get("StatusDetails") or command.get("StatusDetails") or status).replace(" ", "")
@@ -155,19 +157,19 @@ def _standing(
     return state, details, _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
 
 
-def _started(invocation: Mapping[str, Any], job: MpiJob | None, awaited: Sequence[Run]) -> datetime | None:
+def _started(known: KnownCommand) -> datetime | None:
     """Return when the job itself began: its command may have waited for others until then.
 
     Systems Manager shows a command's output only after its end; until then the other jobs tell.
     """
-    started = _moment(invocation.get("ExecutionStartDateTime"))
-    if started is None or not _waits(job):
+    started = _moment(known.invocation.get("ExecutionStartDateTime"))
+    if started is None or not _waits(known.job):
         return started
-    if said := begun_at(str(invocation.get("StandardErrorContent", ""))):
+    if said := begun_at(str(known.invocation.get("StandardErrorContent", ""))):
         return said
-    if not awaited or not_succeeded(awaited):
+    if not known.awaited or not_succeeded(known.awaited):
         return None
-    return max(started, *(run.stopped_at for run in awaited if run.stopped_at))
+    return max(started, *(run.stopped_at for run in known.awaited if run.stopped_at))
 
 
 def _seconds(started: datetime | None, until: datetime | None) -> float | None:
@@ -210,8 +212,8 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
     loss = _loss(command, invocation, target)
     others = [refresh(each, target) for each in job.waits_for] if job and unfinished else []
     awaited = [other.run for other in others if other]
-    run = read_run(command, invocation, job, target, loss=loss, awaited=awaited)
-    return Found(run=run, target=target, detail=detail)
+    known = KnownCommand(command=command, invocation=invocation, job=job, loss=loss, awaited=awaited)
+    return Found(run=read_run(known, target), target=target, detail=detail)
 
 
 def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: MpiTarget) -> Loss | None:

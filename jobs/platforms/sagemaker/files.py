@@ -37,19 +37,17 @@ class JobFiles:
     tensorboard_config: Mapping[str, str]
 
 
-def decide_files(
-    job: Job,
-    target: SageMakerTarget,
-    name: str,
-    inputs: tuple[str, ...],
-    code_settings: tuple[str, ...] = (),
-) -> JobFiles:
-    """Decide the files; `inputs` are settings that may name what a recipe reads in its data folder.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """Names the settings of a recipe that may name files in S3."""
 
-    `code_settings` are read elsewhere: they become full paths, and the data folder stays the same.
-    """
-    code = _in_s3(job, code_settings)
-    brought = _brought(job, inputs)
+    inputs: tuple[str, ...] = ()  # what it reads in its data folder
+    code: tuple[str, ...] = ()  # code of its own: they become full paths, and the data folder stays the same
+
+
+def decide_files(job: Job, target: SageMakerTarget, name: str, files: FileSettings) -> JobFiles:
+    code = _in_s3(job, files.code)
+    brought = _brought(job, files.inputs)
     kept = _kept_at(job, target, name)
     return JobFiles(
         job=replace(

@@ -16,7 +16,7 @@ from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.reasons import known_reason
-from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND
+from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND, FileSettings
 from slipway.jobs.platforms.sagemaker.request import (
     SageMakerRequest,
     attempts,
@@ -156,14 +156,8 @@ def explain(found: Found[SageMakerTarget]) -> Explanation:
 
 
 def _request(job: Job, recipe: Recipe, target: SageMakerTarget, digest: str) -> SageMakerRequest:
-    return build_request(
-        job,
-        target,
-        module=recipe.module,
-        code=digest,
-        inputs=recipe.input_settings,
-        code_settings=recipe.code_settings,
-    )
+    files = FileSettings(inputs=recipe.input_settings, code=recipe.code_settings)
+    return build_request(job, target, module=recipe.module, code=digest, files=files)
 
 
 def _warnings(request: SageMakerRequest, recipe: Recipe, target: SageMakerTarget) -> Iterator[str]:

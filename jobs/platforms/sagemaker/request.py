@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
+from slipway.jobs.platforms.sagemaker.files import FileSettings, JobFiles, decide_files
 from slipway.jobs.words.job import DoesNotFit, Job, code_key, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.words.names import CLUSTER_TAG, TARGET_TAG
@@ -51,6 +51,7 @@ STATES: Mapping[str, JobState] = {
 
 ATTEMPTS = 3  # SageMaker repeats a job only after faults of its own, within the job's time
 GRACE_SECONDS = 100  # of the 120 between SIGTERM and the end (API Reference, StopTrainingJob)
+_NO_FILES = FileSettings()
 _PROFILE_MILLISECONDS = 60_000
 _DIGEST_SHOWN = 16
 
@@ -69,18 +70,9 @@ class SageMakerRequest:
 
 
 def build_request(
-    job: Job,
-    target: SageMakerTarget,
-    *,
-    module: str,
-    code: str,
-    inputs: tuple[str, ...] = (),
-    code_settings: tuple[str, ...] = (),
+    job: Job, target: SageMakerTarget, *, module: str, code: str, files: FileSettings = _NO_FILES
 ) -> SageMakerRequest:
-    """Build the request; `code` is the archive's digest.
-
-    `inputs` are the settings that name what a job reads, `code_settings` those that name code of its own.
-    """
+    """Build the request; `code` is the archive's digest."""
     refuse_misfit(job, target)
     if job.depends_on:
         raise DoesNotFit(
@@ -89,8 +81,7 @@ def build_request(
             hint="submit it after the other has ended: slipway submit … --follow",
         )
     name = training_job_name(job, target, code)
-    files = decide_files(job, target, name, inputs, code_settings)
-    create = _create(job, target, name, code, module, files)
+    create = _create(target, name, code, module, decide_files(job, target, name, files))
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     body = json.dumps(create, sort_keys=True)
     put = {**owner, "Key": request_key(name), "Body": body, "ContentType": "application/json"}
@@ -117,12 +108,11 @@ def image_words(own: str | None, target: SageMakerTarget, code: str) -> str:
     return own or code_words(target.machine_image, code)
 
 
-def _create(
-    job: Job, target: SageMakerTarget, name: str, code: str, module: str, files: JobFiles
-) -> dict[str, Any]:
+def _create(target: SageMakerTarget, name: str, code: str, module: str, files: JobFiles) -> dict[str, Any]:
+    job = files.job
     hyperparameters = {
         **toolkit_hyperparameters(name, f"s3://{target.bucket}/{code_key(code)}", target.region),
-        **setting_hyperparameters(files.job.settings),
+        **setting_hyperparameters(job.settings),
     }
     environment = _environment(target, name, module, files)
     refuse_too_many(hyperparameters, environment)

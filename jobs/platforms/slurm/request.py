@@ -117,22 +117,23 @@ def ranks_per_node(environment: Mapping[str, str]) -> int:
 
 def _decide(job: Job, target: SlurmTarget, module: str, code: str, waits_for: tuple[str, ...]) -> SlurmJob:
     name = submission_name(job, target, code_words(target.machine_image, code))
-    settings = tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
     return SlurmJob(
         name=name,
         recipe=job.recipe,
         nodes=job.nodes,
-        arguments=tuple(word for setting in settings for word in ("--set", setting)),
+        arguments=tuple(word for setting in _settings(job) for word in ("--set", setting)),
         code=code,
         attempts=attempts(job),
-        batches=tuple(_batches(job, target, name, module, code, settings)),
+        batches=tuple(_batches(job, target, name, module, code)),
         depends_on=waits_for,
     )
 
 
-def _batches(
-    job: Job, target: SlurmTarget, name: str, module: str, code: str, settings: tuple[str, ...]
-) -> Iterator[SlurmBatch]:
+def _settings(job: Job) -> tuple[str, ...]:
+    return tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
+
+
+def _batches(job: Job, target: SlurmTarget, name: str, module: str, code: str) -> Iterator[SlurmBatch]:
     """Yield the job, after the one that compiles its graphs, if the hardware needs that."""
     mount = target.file_system_mount
     seconds = timeout_seconds(job, target)
@@ -157,7 +158,7 @@ def _batches(
             image=job.image,
             module=module,
             recipe=job.recipe,
-            settings=settings,
+            settings=_settings(job),
             environment=environment,
         )
         yield SlurmBatch(phase=phase, options=sbatch_options(work), script=batch_script(work))

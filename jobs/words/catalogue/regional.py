@@ -108,6 +108,11 @@ class Fee:
         return None if self.usd is None else self.usd * hours
 
 
+def lustre_item(mbps_per_tib: object) -> str:
+    """Return the item of fees.csv for FSx for Lustre of this throughput."""
+    return f"fsx-lustre-{mbps_per_tib}"
+
+
 def find_fee(item: str, region: str) -> Fee | None:
     return next((fee for fee in our_fees() if (fee.item, fee.region) == (item, region)), None)
 

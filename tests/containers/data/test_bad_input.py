@@ -48,7 +48,7 @@ def arguments_for(text: Path, vocabulary: Path, output: Path, *more: str) -> lis
         (GOOD + b"\xed\xa0\x80", "text:5: byte 68 (0xed) is not UTF-8"),
         (b"One.\rTwo.\r", "text:1: byte 4 is a carriage return without a line feed; convert the line ends"),
         (gzip.compress(GOOD * 1000, mtime=0), "is compressed by gzip; unpack it first"),
-        (b"only one sentence", "the text makes no examples"),
+        (b"only one sentence", "the text makes no examples in 1 shards: they need a document of two"),
         (b"\n \n\t\n", "the text makes no examples"),
         ("словарь другого языка. " * 500, "tokens are unknown to"),
     ],

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from slipway.jobs.clusters.images.builds import find_project_image
 from slipway.yard.services.imagebuilder.machine.base import base_archive, reason_for_no_base
 from tests.containers.images.builder import CONTAINERS
 from tests.jobs.code.projects import write
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]  # minutes: a Debian is unpacked, and copied for each layer
 
@@ -139,7 +139,6 @@ def as_a_user(home: Path, script: str, **variables: str) -> str:
 
 def map_ids(process: Path) -> None:
     """Map the users of a process's namespace as soon as it has one."""
-    while (process / "ns" / "user").readlink() == Path("/proc/self/ns/user").readlink():
-        time.sleep(0.01)
+    until(lambda: (process / "ns" / "user").readlink() != Path("/proc/self/ns/user").readlink())
     for name in ("uid_map", "gid_map"):
         (process / name).write_text(f"0 {FIRST_ID} {IDS}", encoding="ascii")

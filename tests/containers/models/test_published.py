@@ -134,7 +134,7 @@ def test_a_write_that_ends_half_way_leaves_the_model_that_was_there(tmp_path: Pa
     ours = models.build(models.small_bert())
     folder = write(tmp_path, ours, {"a": 1})
     with pytest.raises(ZeroDivisionError):
-        write(tmp_path, ours, {"a": 2}, read=lambda _name: 1 // 0)
+        write_model(tmp_path, plan_of(ours), lambda _name: 1 // 0, described({"a": 2}, {}))
     assert json.loads((folder / "config.json").read_text()) == {"a": 1}
     assert write(tmp_path, ours, {"a": 3}) == folder
     assert json.loads((folder / "config.json").read_text()) == {"a": 3}
@@ -214,10 +214,13 @@ def write(
     config: dict[str, object],
     *,
     most_shard_bytes: int = 1 << 30,
-    read: Any = None,
     carried: dict[str, bytes] | None = None,
 ) -> Path:
-    shape: Any = model.shape
-    plan = ModelPlan(shape=shape, sizes=models.sizes_of(model), most_shard_bytes=most_shard_bytes)
-    read = read or (lambda name: model.get_parameter(name).detach())
-    return write_model(beside, plan, read, described(config, carried or {}))
+    plan = replace(plan_of(model), most_shard_bytes=most_shard_bytes)
+    return write_model(
+        beside, plan, lambda name: model.get_parameter(name).detach(), described(config, carried or {})
+    )
+
+
+def plan_of(model: Any) -> ModelPlan:
+    return ModelPlan(shape=model.shape, sizes=models.sizes_of(model))

@@ -8,7 +8,7 @@ import socket
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, Training
@@ -61,9 +61,11 @@ def save(checkpoints: Checkpoints, step: int, rank: int = 0, count: int = 1000) 
     checkpoints.save(step, weights(step, rank, count), cursor=step * 64)
 
 
-def opened(folder: Path, attempt: int = 1, **options: object) -> Checkpoints:
+def opened(folder: Path, attempt: int = 1, *, lease_seconds: float = 0.0, **options: Any) -> Checkpoints:
     """Return the checkpoints of this training in a folder; they say nothing."""
-    return Checkpoints(CheckpointFolder(folder), training(attempt), **{"say": quiet, **options})  # type: ignore[arg-type]  # passed through
+    made = Checkpoints(CheckpointFolder(folder), training(attempt), **{"say": quiet, **options})
+    made.lease_seconds = lease_seconds or made.lease_seconds
+    return made
 
 
 def save_together(world: int, folder: Path, *steps: int) -> list[int]:
@@ -78,7 +80,7 @@ def save_together(world: int, folder: Path, *steps: int) -> list[int]:
     return in_processes(world, body)
 
 
-def saved(folder: Path, *steps: int, attempt: int = 1, **options: object) -> None:
+def saved(folder: Path, *steps: int, attempt: int = 1, **options: Any) -> None:
     with opened(folder, attempt, **options) as checkpoints:
         for step in steps:
             save(checkpoints, step)

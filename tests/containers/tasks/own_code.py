@@ -58,9 +58,5 @@ def class_loss(scores: Tensor, classes: Tensor) -> Tensor:
     return F.cross_entropy(scores, classes)
 
 
-def no_model() -> str:
-    return "a model"
-
-
 def too_large() -> nn.Module:
     raise torch.OutOfMemoryError("tried to allocate 80.00 GiB")

@@ -47,12 +47,14 @@ def keys(bucket: CheckpointBucket) -> list[str]:
     )
 
 
-def opened(bucket: CheckpointBucket, attempt: int = 1, **options: Any) -> Checkpoints:
-    return Checkpoints(bucket, training(attempt), say=quiet, **options)
+def opened(bucket: CheckpointBucket, attempt: int = 1, lease_seconds: float = 0.0) -> Checkpoints:
+    made = Checkpoints(bucket, training(attempt), say=quiet)
+    made.lease_seconds = lease_seconds or made.lease_seconds
+    return made
 
 
-def saved(bucket: CheckpointBucket, *steps: int, attempt: int = 1, **options: Any) -> None:
-    with opened(bucket, attempt, **options) as checkpoints:
+def saved(bucket: CheckpointBucket, *steps: int, attempt: int = 1) -> None:
+    with opened(bucket, attempt) as checkpoints:
         for step in steps:
             save(checkpoints, step)
 

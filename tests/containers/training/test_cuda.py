@@ -107,7 +107,7 @@ def test_compiled_layers_of_a_decoder_train_as_others_do(
     settings = NativeSettings(keeping=Keeping(recomputes=recomputes))
     eager = Training.of("decoder", Layout(), 0, settings).steps(range(3))
     assert compiler.graphs == 0
-    compiled = Training.of("decoder", Layout(), 0, settings, device=compiling(PROCESSOR)).steps(range(3))
+    compiled = Training.decoder_on(compiling(PROCESSOR), settings).steps(range(3))
     assert compiled == pytest.approx(eager, rel=1e-4)
     assert compiler.graphs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from slipway.jobs.words.targets import SlurmTarget, encode_target, parameter_nam
 from slipway.yard.endpoint import control
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import MPI_TARGET, SLURM_TARGET, TARGET
+from tests.waiting import until
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
 from tests.yard.services.pcs.pcs_site import PcsSite
@@ -181,7 +181,6 @@ def test_a_damaged_record_is_told_and_the_others_are_listed(
 
 
 # A machine that AWS does not start is told of in AWS's words, by every command that misses it.
-PATIENCE_S = 60.0
 ONE: Mapping[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
 SAID = (
     "no login node of 'trn1' is running: AWS says VcpuLimitExceeded: You have requested more vCPU capacity "
@@ -198,9 +197,7 @@ def target(yard_shell: RunningYard) -> SlurmTarget:
     cluster = site.cluster()["id"]
     login = site.node_group(cluster, "login", **ONE)["id"]
     workers = site.node_group(cluster)["id"]
-    deadline = time.monotonic() + PATIENCE_S
-    while not site.errors(cluster, login):
-        assert time.monotonic() < deadline, "PCS never says why it starts no login node"
+    until(lambda: site.errors(cluster, login), lambda: "PCS never says why it starts no login node")
     made = replace(SLURM_TARGET, scheduler_cluster=cluster, login_group=login, node_group=workers)
     record = {"Name": parameter_name(made.name), "Value": encode_target(made), "Type": "String"}
     yard_shell.client("ssm").put_parameter(**record)

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slipway.infra.declare.types import MpiCluster
 from slipway.jobs.cli import up
 from slipway.jobs.clusters.raising import missing_steps
 from tests.jobs.clusters.preflight.test_checks import CLUSTER, READY, need
 from tests.jobs.conftest import Slipway
-from tests.jobs.declared import declared
 from tests.yard.conftest import RunningYard
 
 # In place of the CDK, which takes seconds: it notes its words, and synthesizes one stack that costs a
@@ -34,7 +32,6 @@ if words[0] == "synth":
     endpoint = {{"Type": "AWS::EC2::VPCEndpoint", "Properties": {{"VpcEndpointType": "Interface"}}}}
     (folder / "c6i.template.json").write_text(json.dumps({{"Resources": {{"Endpoint": endpoint}}}}))
 """
-C6I = declared("c6i", MpiCluster)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from slipway.jobs.code.packing import project_url
 from slipway.jobs.platforms.batch import request as batch
 from slipway.jobs.platforms.mpi import request as mpi
 from slipway.jobs.platforms.sagemaker import request as sagemaker
+from slipway.jobs.platforms.sagemaker.files import FileSettings
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.platforms.slurm import request as slurm
 from slipway.jobs.words import mpi as mpi_job
@@ -73,7 +74,7 @@ def on_slurm() -> CommandConfig:
 def on_sagemaker() -> CommandConfig:
     target = SAGEMAKER_TARGET
     create = sagemaker.build_request(
-        job_on(target), target, module=MODULE, code=CODE, code_settings=CODE_SETTINGS
+        job_on(target), target, module=MODULE, code=CODE, files=FileSettings(code=CODE_SETTINGS)
     ).create
     refuse_malformed("sagemaker", "CreateTrainingJob", create)
     given = {name: json.loads(value) for name, value in create["HyperParameters"].items()}
@@ -99,7 +100,7 @@ def test_sagemaker_brings_the_folder_and_the_data_folder_stays_what_it_is() -> N
     target = SAGEMAKER_TARGET
     plain = sagemaker.build_request(Job(name="own", recipe="smoke", nodes=2), target, module="m", code=CODE)
     create = sagemaker.build_request(
-        job_on(target), target, module=MODULE, code=CODE, code_settings=CODE_SETTINGS
+        job_on(target), target, module=MODULE, code=CODE, files=FileSettings(code=CODE_SETTINGS)
     ).create
     channels = {channel["ChannelName"]: channel["DataSource"] for channel in create["InputDataConfig"]}
     assert channels["source"]["S3DataSource"]["S3Uri"] == f"s3://{target.bucket}/sources/{DIGEST}.tar.gz"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.cloud.aws import client_at
+from slipway.jobs.cloud.aws import AccessKey, client_at
 from slipway.yard import environment, process
 from slipway.yard.commands import account, faults
 from slipway.yard.commands import yard as commands
@@ -170,7 +170,7 @@ def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_y
     assert following.stdout
     assert "isolation: " in following.stdout.readline()
     assert f"listening at {up.state.endpoint}" in following.stdout.readline()
-    client_at(up.state.endpoint, "ecs", REGION, ACCESS_KEY_ID, up.state.secret).list_clusters()
+    client_at(up.state.endpoint, "ecs", REGION, AccessKey(ACCESS_KEY_ID, up.state.secret)).list_clusters()
     assert "ecs:ListClusters" in following.stdout.readline()
     process.down(folder=tmp_path / "home")
     rest, _ = following.communicate()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectionClosedError
 
-from slipway.jobs.cloud.aws import client_at
+from slipway.jobs.cloud.aws import AccessKey, client_at
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_SERVICE, control
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
@@ -34,12 +34,12 @@ def test_the_yards_own_key_opens_it_in_every_protocol_and_no_other_key_or_secret
     service, operation = PROTOCOLS[protocol]
     answer = getattr(yard.client(service), operation)()
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
-    stranger = client_at(yard.endpoint, service, REGION, "AKIAREALACCOUNTKEY", "real")
+    stranger = client_at(yard.endpoint, service, REGION, AccessKey("AKIAREALACCOUNTKEY", "real"))
     refused = refusal(getattr(stranger, operation))
     assert (refused["Code"], refused["status"]) == ("InvalidClientTokenId", 403)
     assert "this is the yard, not AWS" in refused["Message"]
     assert 'eval "$(slipway yard env)"' in refused["Message"]
-    other = client_at(yard.endpoint, service, REGION, ACCESS_KEY_ID, "not-a-secret")
+    other = client_at(yard.endpoint, service, REGION, AccessKey(ACCESS_KEY_ID, "not-a-secret"))
     refused = refusal(getattr(other, operation))
     assert (refused["Code"], refused["status"]) == ("SignatureDoesNotMatch", 403)
     assert 'eval "$(slipway yard env)"' in refused["Message"]

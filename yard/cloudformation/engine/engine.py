@@ -165,7 +165,7 @@ def _run(
         if before is not None:
             before.join()
         work()
-    except Exception as error:
+    except Exception as error:  # a bug of the yard ends the operation, too
         LOG.exception("operation %s on stack %s broke", operation.kind, stack.name)
         # A stack that remained in progress could be neither updated nor deleted.
         prefix = stack.status.removesuffix("_IN_PROGRESS").removesuffix("_COMPLETE_CLEANUP")

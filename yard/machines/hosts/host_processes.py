@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slipway.yard.errors import going_on
 from slipway.yard.machines.hosts.host_store import HostCommand
 from slipway.yard.machines.isolation.tiers import programs
 from slipway.yard.machines.settings import CHECKOUT
@@ -53,10 +54,8 @@ class _Channel:
 
     def _listen(self) -> None:
         while event := self._next():
-            try:
+            with going_on(log, "cannot handle the event %s of a host", event.name):
                 self._handle(event)
-            except Exception:
-                log.exception("cannot handle the event %s of a host", event.name)
         self._socket.close()
         self._handle(HostEvent(name="gone", said={}))
 

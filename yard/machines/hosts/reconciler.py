@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from slipway.yard.chaos import conditions
+from slipway.yard.errors import going_on
 from slipway.yard.machines import image_store
 from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, service_hosts
 from slipway.yard.machines.hosts.boot_ways import tier_of
@@ -134,10 +135,8 @@ def _reconcile_forever() -> None:
         _asked.wait()
         with _working:
             _asked.clear()  # later changes are handled in the next round
-            try:
+            with going_on(log, "cannot reconcile the hosts with EC2"):
                 _reconcile()
-            except Exception:
-                log.exception("cannot reconcile the hosts with EC2")
         with host_store.changed:
             host_store.changed.notify_all()
 

@@ -43,7 +43,7 @@ def _run(job: BatchJob, attempt: JobAttempt, environment: Any) -> None:
     folder = storage.attempt_folder(job.id, attempt.number)
     try:
         ending = _open_logs(job, attempt) or Running(job, attempt).run(environment, folder)
-    except Exception as error:
+    except Exception as error:  # a bug of the yard ends the attempt, and no thread in silence
         log.exception("attempt %s of job %s crashed", attempt.number, job.id)
         ending = ContainerExit(
             status_reason=NOT_STARTED, exit_code=None, reason=f"{type(error).__name__}: {error}"

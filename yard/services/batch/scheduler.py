@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from slipway.yard.errors import going_on
 from slipway.yard.machines import memory
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.batch import attempt, capacity, instances, job_store
@@ -66,11 +67,9 @@ def stop(job: BatchJob, reason: str) -> None:
 def _schedule() -> None:
     while True:
         with job_store.changed:
-            try:
+            pause_s: float | None = LOOK_AGAIN_S
+            with going_on(log, "the scheduler crashed and will try again"):
                 pause_s = _look_at_all()
-            except Exception:
-                log.exception("the scheduler crashed and will try again")
-                pause_s = LOOK_AGAIN_S
             job_store.changed.wait(pause_s)
 
 

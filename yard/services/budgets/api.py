@@ -17,7 +17,7 @@ from typing import Any
 
 from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, going_on
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.sns import delivery, mail
 from slipway.yard.services.sns.delivery import Publication
@@ -58,10 +58,8 @@ def look() -> None:
     with _lock:
         for name, budget in list(moto_backend("budgets").budgets[ACCOUNT].items()):
             for notification in budget.notifications:
-                try:
+                with going_on(log, "budget %s could not be evaluated", name):
                     _look_at(name, budget.budget, notification, now)
-                except Exception:
-                    log.exception("budget %s could not be evaluated", name)
 
 
 def reset() -> None:

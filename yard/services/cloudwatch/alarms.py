@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import going_on
 from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.cloudwatch import evaluation
@@ -71,10 +72,8 @@ def look(region: str, *, told: bool = False, again: bool = False) -> None:
         for arn in [arn for arn in _watched if _region(arn) == region and arn not in known]:
             del _watched[arn]
         for arn, alarm in known.items():
-            try:
+            with going_on(log, "alarm %s could not be evaluated", arn):
                 _look_at(_watch(arn, alarm), region, now, told=told, again=again)
-            except Exception:
-                log.exception("alarm %s could not be evaluated", arn)
 
 
 def history(name: str | None, region: str) -> list[dict[str, Any]]:
@@ -175,8 +174,8 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
     if not alarm.metric_data_queries:
         if not alarm.statistic:
             return None
-        seconds = int(alarm.period)
-        return evaluation.periods(region, alarm, stat=alarm.statistic, seconds=seconds, count=count, now=now)
+        periods = evaluation.Periods(seconds=int(alarm.period), count=count, now=now)
+        return periods.of(region, alarm, alarm.statistic)
     series: dict[str, list[Datapoint]] = {}
     for query in sorted(alarm.metric_data_queries, key=lambda query: bool(query.expression)):
         series[query.id] = (
@@ -189,8 +188,8 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
 
 
 def _of_metric(stat: Any, region: str, count: int, now: datetime) -> list[Datapoint]:
-    seconds = int(stat.period)
-    return evaluation.periods(region, stat.metric, stat=stat.stat, seconds=seconds, count=count, now=now)
+    periods = evaluation.Periods(seconds=int(stat.period), count=count, now=now)
+    return periods.of(region, stat.metric, stat.stat)
 
 
 def _region(arn: str) -> str:

@@ -151,23 +151,28 @@ def report_groups(region: str) -> None:
             report(region, "AWS/AutoScaling", IN_SERVICE, named, len(group.active_instances()))
 
 
-def periods(
-    region: str, metric: Any, *, stat: str, seconds: int, count: int, now: datetime
-) -> list[Datapoint]:
-    """Return the statistic for each of the last `count` periods up to now, the newest last."""
-    begin = now - timedelta(seconds=seconds * count)
-    found: list[list[Any]] = [[] for _ in range(count)]
-    wanted = {(dimension.name, dimension.value) for dimension in metric.dimensions}
-    for datum in backend(region).metric_data:
-        if (datum.namespace, datum.name) != (metric.namespace, metric.metric_name):
-            continue
-        at = datum.timestamp.replace(tzinfo=None)
-        if (
-            begin < at <= now
-            and {(dimension.name, dimension.value) for dimension in datum.dimensions} == wanted
-        ):
-            found[min(count - 1, int((at - begin).total_seconds() // seconds))].append(datum)
-    return [_statistic(stat, each) for each in found]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periods:
+    """Hold the last periods up to now."""
+
+    seconds: int
+    count: int
+    now: datetime
+
+    def of(self, region: str, metric: Any, stat: str) -> list[Datapoint]:
+        """Return the statistic for each period, the newest last."""
+        begin = self.now - timedelta(seconds=self.seconds * self.count)
+        found: list[list[Any]] = [[] for _ in range(self.count)]
+        wanted = {(dimension.name, dimension.value) for dimension in metric.dimensions}
+        for datum in backend(region).metric_data:
+            if (datum.namespace, datum.name) != (metric.namespace, metric.metric_name):
+                continue
+            at = datum.timestamp.replace(tzinfo=None)
+            named = {(dimension.name, dimension.value) for dimension in datum.dimensions}
+            if begin < at <= self.now and named == wanted:
+                place = int((at - begin).total_seconds() // self.seconds)
+                found[min(self.count - 1, place)].append(datum)
+        return [_statistic(stat, each) for each in found]
 
 
 def backend(region: str) -> Any:

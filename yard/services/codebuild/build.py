@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import going_on
 from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
@@ -145,7 +146,7 @@ def _phase(build: Build, phase: str, act: Callable[[Build], str]) -> str:
     try:
         _say(build, f"Entering phase {phase}")
         _say(build, act(build))
-    except Exception as error:
+    except Exception as error:  # whatever goes wrong fails the phase
         log.info("build %s failed in %s", build.facts["id"], phase, exc_info=True)
         failure = str(error)
         _say_last(build, f"Phase {phase} failed: {failure}")
@@ -259,10 +260,8 @@ def _say(build: Build, text: str) -> None:
 
 def _say_last(build: Build, text: str) -> None:
     """Write a last line; if that fails, it must not replace the reason of the build's failure."""
-    try:
+    with going_on(log, "cannot write the log of build %s", build.facts["id"]):
         _say(build, text)
-    except Exception:
-        log.exception("cannot write the log of build %s", build.facts["id"])
 
 
 _PHASES: Mapping[str, Callable[[Build], str]] = {

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import going_on
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import deployed, keys
 from slipway.yard.permissions.keys import RoleSession
@@ -42,7 +43,7 @@ class ServiceEvent:
 
 def emit(event: ServiceEvent) -> None:
     """Put an event of an AWS service. A failure is only logged: it must not affect the service."""
-    try:
+    with going_on(log, "event %s of %s was lost", event.detail_type, event.source):
         _deliver_ourselves()
         sent = {
             "version": "0",
@@ -57,8 +58,6 @@ def emit(event: ServiceEvent) -> None:
         }
         for rule in _rules(event.region):
             rule.send_to_targets(copy.deepcopy(sent))
-    except Exception:
-        log.exception("event %s of %s was lost", event.detail_type, event.source)
 
 
 def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:

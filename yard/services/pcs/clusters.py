@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from slipway.yard.cloudformation.resources.recorded import records
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, going_on
 from slipway.yard.machines import log_stream
 from slipway.yard.machines.hosts import host_store, instances, reconciler
 from slipway.yard.moto_backends import moto_backend
@@ -277,10 +277,8 @@ def _keep() -> None:
         _asked.wait(LOOK_S)
         _asked.clear()
         for cluster in list(_running.values()):
-            try:
+            with going_on(log, "cannot look after the cluster %s", cluster.record.name):
                 cluster.look()
-            except Exception:
-                log.exception("cannot look after the cluster %s", cluster.record.name)
 
 
 # PCS's scaling log says why a node got no instance, or lost one before it joined. User guide, "Scaling logs

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.words import slurm
+from slipway.yard.errors import going_on
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
 from slipway.yard.machines.hosts.host_store import HostCommand, HostInstance
 from slipway.yard.machines.hosts.planning import plain
@@ -32,7 +33,6 @@ from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 log = logging.getLogger("yard.pcs")
 
 _KEY_BYTES = 128
-_LATE_S = 30.0  # timeout for scontrol
 # Slurm calls this program with a host list; the yard reads one node per line.
 _PROGRAM = """\
 #!/bin/sh
@@ -198,10 +198,8 @@ class Controller:
                 word, _, node = line.strip().partition(" ")
                 if word == "end":
                     return
-                try:
+                with going_on(log, "cannot %s node %s", word, node):
                     handle(word, node)
-                except Exception:
-                    log.exception("cannot %s node %s", word, node)
 
     def _instance(self) -> HostInstance:
         subnet = self._interface.subnet

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, with_texts
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import deployed, keys
 from slipway.yard.permissions.keys import RoleSession
@@ -65,16 +65,13 @@ def clients(role: object, values: Mapping[str, Any], region: str) -> Clients:
 
 def resolved(value: object, values: Mapping[str, Any]) -> Any:
     """Replace {{ names }}; a string that is only one name becomes its value, with its type."""
-    if isinstance(value, Mapping):
-        return {key: resolved(each, values) for key, each in value.items()}
-    if isinstance(value, list):
-        return [resolved(item, values) for item in value]
-    if not isinstance(value, str):
-        return value
-    whole = _NAME.fullmatch(value.strip())
-    if whole:
-        return _value(whole[1], values)
-    return _NAME.sub(lambda found: str(_value(found[1], values)), value)
+
+    def of(text: str) -> Any:
+        if whole := _NAME.fullmatch(text.strip()):
+            return _value(whole[1], values)
+        return _NAME.sub(lambda found: str(_value(found[1], values)), text)
+
+    return with_texts(value, of)
 
 
 def _value(name: str, values: Mapping[str, Any]) -> Any:
@@ -239,7 +236,7 @@ def _run(execution: Execution) -> None:
         _end(execution, CANCELLED if execution.stopped.is_set() else SUCCESS)
     except RunbookFailed as error:
         _end(execution, FAILED, str(error))
-    except Exception as error:
+    except Exception as error:  # whatever a step raises fails the automation
         log.exception("automation %s crashed", execution.id)
         _end(execution, FAILED, f"{type(error).__name__}: {error}")
 

@@ -16,40 +16,20 @@ FIRST_EFFORT = 2.0  # CP-SAT's deterministic seconds for each grain; four times 
 EXACT = "exact search"
 
 
-def improve(
-    problem: PlanProblem,
-    *,
-    seed: int,
-    keep_going: Callable[[], bool],
-    found: Callable[[Sequence[Slot]], None],
-    start: Sequence[Slot] | None = None,
-    proven: Callable[[LowerBound], None] = lambda _: None,
-    bound: float = 0.0,
-) -> None:
-    """Report each better plan and each higher bound; an infinite bound says that no plan keeps the limits.
+class ExactSearch:
+    """Reports each better plan and each higher bound; an infinite bound says that no plan keeps the limits.
 
-    It checks `keep_going` only when it finds something new; to stop it earlier, end its process.
+    It keeps the best of both, and which grains have not been searched to the end.
     """
-    known = _Known(problem, start, bound, found, proven)
-    effort = FIRST_EFFORT
-    while known.open_grains:
-        for grain in known.open_grains:
-            if not keep_going():
-                return
-            known.search(grain, _solver(seed, effort), keep_going)
-        effort *= 4
-
-
-class _Known:
-    """Keeps the best plan and bound, and which grains have not been searched to the end."""
 
     def __init__(
         self,
         problem: PlanProblem,
-        start: Sequence[Slot] | None,
-        bound: float,
+        *,
         found: Callable[[Sequence[Slot]], None],
-        proven: Callable[[LowerBound], None],
+        proven: Callable[[LowerBound], None] = lambda _: None,
+        start: Sequence[Slot] | None = None,
+        bound: float = 0.0,
     ) -> None:
         self._problem, self._bound, self._found, self._proven = problem, bound, found, proven
         self._best = start if start is not None and not any(score_of(problem, start)[:2]) else None
@@ -58,7 +38,20 @@ class _Known:
         # Whole seconds are not rounded: one search finds plans and proves them.
         self.open_grains = [(unit, up) for unit in units for up in (True, False) if unit > 1 or not up]
 
-    def search(
+    def improve(self, *, seed: int, keep_going: Callable[[], bool]) -> None:
+        """Search until all is proven.
+
+        It checks `keep_going` only when it finds something new; to stop it earlier, end its process.
+        """
+        effort = FIRST_EFFORT
+        while self.open_grains:
+            for grain in self.open_grains:
+                if not keep_going():
+                    return
+                self._search(grain, _solver(seed, effort), keep_going)
+            effort *= 4
+
+    def _search(
         self, grain: tuple[int, bool], solver: cp_model.CpSolver, keep_going: Callable[[], bool]
     ) -> None:
         unit, round_up = grain

@@ -27,7 +27,7 @@ from slipway.jobs.plan.run.clusters import ClusterExecutor, amount_beyond, world
 from slipway.jobs.plan.run.journal import JobStage, Ledger, PlanJournal, Stint
 from slipway.jobs.plan.run.running import PlanRun
 from slipway.jobs.plan.search.model import Assignment, Mode, Plan, PlanJob
-from slipway.jobs.plan.tasks.on_clusters.searching_there import search_there
+from slipway.jobs.plan.tasks.on_clusters.searching_there import search_there, trial_places
 from slipway.jobs.plan.tasks.on_clusters.sent_code import (
     TRAIN,
     ClusterOrder,
@@ -167,7 +167,7 @@ def _make_plan(there: TasksThere, code: PackedProject, time_limit: float) -> Non
         task for task in waiting if not any(task.strategies_at(cluster.name) for cluster in there.clusters)
     ]
     if unknown:
-        search_there(unknown, None, there.clusters, code, there.order.agreed, there.say)
+        search_there(unknown, trial_places(there.clusters, code, there.order, there.say))
     made = plan_there(waiting, there.clusters, code, began=time.time(), time_limit=time_limit)
     _refuse_dear(made, there.order.agreed)
     write_whole(there.plan_file, encode_plan(made))

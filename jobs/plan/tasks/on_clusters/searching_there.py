@@ -56,39 +56,42 @@ def search_on(
     """Try tasks on the clusters of the order, and give each its `strategies_on`."""
     named = named_tasks(tasks)
     with packed_code(named) as code:
-        search_there(named, _ours(executor_names), find_clusters(order), code, order.agreed, say)
+        names = _ours(executor_names)
+        search_there(named, trial_places(find_clusters(order), code, order, say), names)
+
+
+def trial_places(
+    clusters: Iterable[TaskCluster], code: PackedProject, order: ClusterOrder, say: Say
+) -> list[ClusterTrials]:
+    return [ClusterTrials(cluster=each, code=code, say=say, agreed=order.agreed) for each in clusters]
 
 
 def search_there(
-    tasks: Sequence[Task],
-    names: Sequence[str] | None,
-    clusters: Sequence[TaskCluster],
-    code: PackedProject,
-    agreed: Agreed,
-    say: Say,
+    tasks: Sequence[Task], places: Sequence[ClusterTrials], names: Iterable[str] = TECHNIQUES
 ) -> None:
-    """Send the code, and try the techniques (all of ours) on each cluster."""
+    """Send the code, and try the techniques on each cluster."""
     for task in tasks:
         task.not_fitting.clear()
-    for cluster in clusters:
+    for place in places:
+        cluster = place.cluster
         for task in tasks:
             task.strategies_at(cluster.name).clear()
         counts = _counts(tasks, cluster)
         if not counts:
             continue
-        send_code(code, cluster.target)
+        send_code(place.code, cluster.target)
         with scratch_folder() as scratch:
             Profiler(
-                place=ClusterTrials(cluster=cluster, code=code, say=say, agreed=agreed),
+                place=place,
                 cluster=cluster.name,
                 folder=Path(scratch),
                 counts=counts,
-                names=list(names or TECHNIQUES),
-                say=say,
+                names=list(names),
+                say=place.say,
             ).profile(tasks)
-    where = ", ".join(cluster.name for cluster in clusters)
+    where = ", ".join(place.cluster.name for place in places)
     for task in tasks:
-        if not any(task.strategies_at(cluster.name) for cluster in clusters):
+        if not any(task.strategies_at(place.cluster.name) for place in places):
             raise hopeless(
                 task, where, otherwise=_NOTHING_TRIED, hint="change the task, or name another cluster"
             )

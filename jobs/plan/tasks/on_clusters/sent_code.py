@@ -135,7 +135,7 @@ class TaskCluster:
             nodes=self.nodes,
             devices_per_node=1,  # a job takes whole nodes
             price_per_hour=float(price.usd_per_hour) if price else 0.0,
-            is_spot=bool(getattr(self.target, "is_spot", False)),
+            is_spot=self.target.is_spot,
             cluster=self.name,
         )
 

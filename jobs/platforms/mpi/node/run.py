@@ -34,6 +34,7 @@ _ENDING_SECONDS = 60.0  # for the ranks of a cancelled job to save
 _LOOK_AGAIN_SECONDS = 10.0  # until it looks again at missing nodes
 _STOPPED_CODE = 143  # 128 + SIGTERM, the launcher's exit code after it
 _SCRATCH = "slipway-run-"
+_NOT_STARTED = Ended(code=RETRY_EXIT_CODE, dead=())
 _PREFIX = "[run] "  # other prefixes are "[3] " of rank 3 and "[node 3] " of its launcher
 
 
@@ -72,7 +73,8 @@ def _released(setup: Setup) -> Iterator[None]:
 
 def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: int) -> int:
     for attempt in range(1, job.attempts + 1):
-        ended = _attempt(where, setup, job, attempt, folder, lock)
+        work = _ready(where, setup, job, attempt)
+        ended = run_everywhere(where, work, folder, lock, say) if work else _NOT_STARTED
         if ended.code != RETRY_EXIT_CODE or attempt == job.attempts:
             break
         say(f"{_which(job, attempt)} failed on its machines; the next resumes once all answer")
@@ -89,16 +91,15 @@ def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: i
     return ended.code
 
 
-def _attempt(where: NodePaths, setup: Setup, job: MpiJob, attempt: int, folder: Path, lock: int) -> Ended:
-    """Run the ranks once. A machine that is lost before they start fails the attempt, like one lost later."""
+def _ready(where: NodePaths, setup: Setup, job: MpiJob, attempt: int) -> MpirunWork | None:
+    """Return what to run; None if a machine is lost before, which fails the attempt like one lost later."""
     try:
         members = _members_of(where, setup, job)
         protect(setup, members, say)
-        work = _prepare(where, setup, job, members, attempt)
+        return _prepare(where, setup, job, members, attempt)
     except (_Missing, DeadHost) as problem:
         say(f"error: {_which(job, attempt)} did not start: {problem.message}; {problem.hint}")
-        return Ended(code=RETRY_EXIT_CODE, dead=())
-    return run_everywhere(where, work, folder, lock, say)
+        return None
 
 
 def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
@@ -156,7 +157,10 @@ def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) 
     failed = [each for each in said if each.error]
     refuse_dead({each.host: each.error for each in failed if each.code == SSH_FAILED})
     if failed:
-        raise CannotRun(f"host {failed[0].host} could not fetch the job's code: {failed[0].error}")
+        raise CannotRun(
+            f"host {failed[0].host} could not fetch the job's code: {failed[0].error}",
+            hint="submit the job again; if it fails again, end the instance, and its group starts another",
+        )
 
 
 def _read_request(setup: Setup, key: str) -> MpiJob:

@@ -27,7 +27,6 @@ from slipway.containers.training.settings import InvalidSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what transformers imports
 
-DISTILBERT = {"model_type": "distilbert", "dim": 8, "n_layers": 1, "n_heads": 1, "hidden_dim": 8}
 
 Build = Callable[..., BertForPreTraining]
 

@@ -145,3 +145,4 @@ def test_a_mistake_is_one_line_and_exit_code_2(here: Here, data: Path, case: str
     (line,) = [line for line in errors.splitlines() if line.startswith("error:")]
     assert code == 2
     assert told in line
+    assert (case == "backend") == ("set backend to one of" in errors)

@@ -127,7 +127,7 @@ def test_a_fresh_start_is_said_aloud_or_refused_as_the_caller_chose(tmp_path: Pa
         assert checkpoints.resume("auto") is None
         assert "starting from step 0" in lines[-1]
         assert checkpoints.resume("never") is None
-        with pytest.raises(NoCheckpoint):
+        with pytest.raises(NoCheckpoint, match="resume=auto"):
             checkpoints.resume("required")
         save(checkpoints, 1)
         with pytest.raises(Refusal, match="resume is never"):

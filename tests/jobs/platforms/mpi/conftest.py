@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.session import get_session
+from botocore.stub import Stubber
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.mpi import main_node
 from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.words.mpi import READY_KEY, Answer, Readiness, encode_readiness
 from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import unscript
-from tests.jobs.conftest import slipway
+from tests.jobs.conftest import forget_clients, slipway
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.conftest import REGION, point_at
 from tests.yard.machines.hosts.conftest import Site, Vpc, new_site, tier
@@ -23,6 +26,17 @@ from tests.yard.machines.hosts.conftest import Site, Vpc, new_site, tier
 __all__ = ["slipway", "tier"]
 
 WELL = ["echo '[run] 2 hosts, 2 ranks each: a, b' >&2", "echo '[0] hello'; echo '[3] there'"]
+
+
+@pytest.fixture
+def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
+    """Answers of Systems Manager that the yard does not give, as botocore's model of it has them."""
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    client = get_session().create_client("ssm", region_name=REGION, **keys)
+    monkeypatch.setattr(main_node, "reader", lambda *_: client)
+    stub = Stubber(client)
+    stub.activate()
+    return stub
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +62,6 @@ def target(
     yield deploy(site, vpc, f"t{abs(hash(request.node.name)) % 10**9}", getattr(request, "param", WELL))
     unscript(site.yard)
     forget_clients()
-
-
-def forget_clients() -> None:
-    aws.client.cache_clear()
-    aws.sender.cache_clear()
-    aws.reader.cache_clear()
 
 
 def deploy(site: Site, vpc: Vpc, unique: str, lines: list[str]) -> MpiTarget:

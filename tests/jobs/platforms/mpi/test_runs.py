@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import main_node, runs
+from slipway.jobs.platforms.mpi import runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
-from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.platforms.mpi.runs import KnownCommand, read_run
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, Run
@@ -28,7 +27,7 @@ COMMAND = {"CommandId": "c-1", "Comment": JOB.name, "Status": "InProgress", "Req
 
 
 def run_of(now: datetime = NOON + timedelta(hours=2), **invocation: Any) -> Run:
-    return read_run(COMMAND, invocation, JOB, MPI_TARGET, now=now)
+    return read_run(KnownCommand(command=COMMAND, invocation=invocation, job=JOB), MPI_TARGET, now)
 
 
 BEGAN = "2026-11-21T12:00:00Z"
@@ -54,7 +53,7 @@ def test_a_run_costs_what_its_nodes_cost(
     run = run_of(**{"ExecutionStartDateTime": BEGAN, **told})
     assert (run.state, run.hours or 0.0, run.exit_code) == (state, hours, code)
     assert run.cost.usd == pytest.approx(4 * hours * 2.72)
-    by_hand = read_run(COMMAND, {}, None, MPI_TARGET)
+    by_hand = read_run(KnownCommand(command=COMMAND, invocation={}, job=None), MPI_TARGET)
     assert (by_hand.recipe, by_hand.nodes, by_hand.image, by_hand.cost.usd) == (None, None, None, None)
 
 
@@ -66,16 +65,6 @@ def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
         means == "waits: this machine has too little free memory for it next to the jobs that run in the yard"
     )
     assert "--processes-per-node 1" in fix
-
-
-@pytest.fixture
-def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
-    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-    client = get_session().create_client("ssm", region_name="us-east-1", **keys)
-    monkeypatch.setattr(main_node, "reader", lambda *_: client)
-    stub = Stubber(client)
-    stub.activate()
-    return stub
 
 
 def test_a_command_that_is_forgotten_or_of_another_document_is_no_job(ssm: Stubber) -> None:

@@ -15,6 +15,7 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.assignment import read_node
 from slipway.containers.runtime.linux import Machine
+from slipway.jobs.platforms.sagemaker.files import FileSettings
 from slipway.jobs.platforms.sagemaker.request import STATES, build_request
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
@@ -31,7 +32,7 @@ NO_FILES: dict[str, Any] = {"file_system_id": None, "file_system_mount": None, "
 
 def create(job: Job = JOB, inputs: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
     target = replace(SAGEMAKER_TARGET, **changes)
-    found = build_request(job, target, module=MODULE, code=CODE, inputs=inputs).create
+    found = build_request(job, target, module=MODULE, code=CODE, files=FileSettings(inputs=inputs)).create
     refuse_malformed("sagemaker", "CreateTrainingJob", found)
     return dict(found)
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slipway.jobs.platforms.slurm.node.allocation import read_queue
+from tests.waiting import until
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 NODES = ("n1", "n2")
 PARTITION = "trn1"
-_UP_SECONDS = 60.0
 _END_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _SAME_SECOND = 1.5
@@ -163,15 +163,13 @@ class OneSlurm:
     def count_jobs(self) -> int:
         return len(read_queue(self.ask("squeue", "--json", "--states=all")))
 
-    def until(self, is_so: object, what: str) -> None:
-        assert callable(is_so)
-        ends = time.monotonic() + _END_SECONDS
-        while not is_so():
-            if time.monotonic() > ends:
-                logs = "".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log")))
-                nodes = self._said(["sinfo", "--Node", "--long"])
-                raise AssertionError(f"Slurm is not {what}; {nodes} and its logs end with {logs}")
-            time.sleep(_LOOK_SECONDS)
+    def until(self, is_so: Callable[[], object], what: str) -> None:
+        def otherwise() -> str:
+            logs = "".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log")))
+            nodes = self._said(["sinfo", "--Node", "--long"])
+            return f"Slurm is not {what}; {nodes} and its logs end with {logs}"
+
+        until(is_so, otherwise, patience_s=_END_SECONDS, look_again_s=_LOOK_SECONDS)
 
     def _start(self, name: str, words: list[str]) -> None:
         program = shutil.which(words[0], path=f"{os.environ['PATH']}:/usr/sbin")

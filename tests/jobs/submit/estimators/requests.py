@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from slipway.jobs.platforms.sagemaker.files import FileSettings
 from slipway.jobs.platforms.sagemaker.request import build_request
 from slipway.jobs.words.job import Job
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
@@ -40,7 +41,6 @@ def requests() -> list[dict[str, Any]]:
         (Job(name="bert", recipe="smoke", nodes=1, settings=_SETTINGS), ON_SPOT),
         (Job(name="bert_large", recipe="smoke", nodes=2, attempts=1), SHARING),
     )
-    made = [
-        build_request(job, target, module=_MODULE, code="a" * 64, inputs=("data",)) for job, target in jobs
-    ]
+    files = FileSettings(inputs=("data",))
+    made = (build_request(*each, module=_MODULE, code="a" * 64, files=files) for each in jobs)
     return [dict(request.create) for request in made]

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +19,11 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import enter
 from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import best_tier
+from tests.waiting import until
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 
 PATIENCE_S = 90.0
-LOOK_AGAIN_S = 0.1
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 METADATA = "http://169.254.169.254/latest"
 TOKEN = ("-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60", f"{METADATA}/api/token")
@@ -109,13 +108,11 @@ class Site:
 
     def until(self, holds: Callable[[], Any]) -> Any:
         """Make what the yard does by itself come soon."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if found := holds():
-                return found
-            control(self.yard, "POST", "/await-hosts", {"timeout_s": 1})
-            time.sleep(LOOK_AGAIN_S)  # the yard answers at once where no host starts or ends
-        pytest.fail(f"it never came: {self.hosts()}")
+
+        def found() -> Any:
+            return holds() or (control(self.yard, "POST", "/await-hosts", {"timeout_s": 1}) and None)
+
+        return until(found, lambda: f"it never came: {self.hosts()}", patience_s=PATIENCE_S)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
 from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
+from tests.waiting import until
 from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import RunningYard
 
@@ -23,8 +23,7 @@ NODE = "import os, sys, signal\nnode = int(os.environ['AWS_BATCH_JOB_NODE_INDEX'
 ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
 
 ISOLATED = ("root", "user")
-PATIENCE_S = 30.0
-LOOK_AGAIN_S = 0.05  # a job needs the processors that looking takes
+ENDED = ("SUCCEEDED", "FAILED")
 LOG_GROUP = "jobs"
 WORDS = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
 # As infra/patterns/batch/compute_environment.py deploys them.
@@ -74,19 +73,11 @@ class Cluster:
 
     def ended(self, job: str) -> dict[str, Any]:
         """The job when it has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            status = control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5})
-            if status in ("SUCCEEDED", "FAILED"):
-                return self.describe(job)
-        raise AssertionError(f"still {self.describe(job)['status']}: {self.lines(job)}")
-
-    def until(self, is_so: Callable[[], object]) -> None:
-        """Ask the yard until it is so: every look is a request or more."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline, "it never came to be"
-            time.sleep(LOOK_AGAIN_S)
+        until(
+            lambda: control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5}) in ENDED,
+            lambda: f"still {self.describe(job)['status']}: {self.lines(job)}",
+        )
+        return self.describe(job)
 
     def lines(self, job: str, node: int | None = 0) -> list[str]:
         """Return what a node printed in its last attempt."""
@@ -99,7 +90,7 @@ class Cluster:
         return [event["message"] for event in events["events"]]
 
     def says(self, job: str, text: str, node: int | None = 0) -> None:
-        self.until(lambda: text in self.lines(job, node))
+        until(lambda: text in self.lines(job, node))
 
     def kill_node(self, job: str, node: int) -> None:
         control(self.yard, "POST", "/kill-node", {"job": job, "node": node})

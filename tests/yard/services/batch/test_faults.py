@@ -9,6 +9,7 @@ import pytest
 
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.fault_clock import FaultClock
+from tests.waiting import until
 from tests.yard.asking import switch
 from tests.yard.services.batch.conftest import FOREVER, NODE, Cluster, limit
 
@@ -58,7 +59,7 @@ def test_capacity_that_comes_and_goes_lets_a_job_through_in_the_end(cluster: Clu
 def test_nodes_that_come_late_keep_a_job_starting_and_it_can_be_ended_meanwhile(cluster: Cluster) -> None:
     switch(cluster.yard, launch_delay=600)
     job = cluster.submit(FOREVER)
-    cluster.until(lambda: cluster.describe(job)["status"] == "STARTING")
+    until(lambda: cluster.describe(job)["status"] == "STARTING")
     cluster.batch.terminate_job(jobId=job, reason="too late")
     assert cluster.ended(job)["statusReason"] == "too late"
 
@@ -197,7 +198,7 @@ def test_a_network_that_is_cut_in_two_ends_both_sides_resumable(cluster: Cluster
 
 
 def prints(cluster: Cluster, job: str, words: str, node: int = 0) -> None:
-    cluster.until(lambda: any(words in line for line in cluster.lines(job, node)))
+    until(lambda: any(words in line for line in cluster.lines(job, node)))
 
 
 GPUS = {

@@ -8,6 +8,7 @@ import pytest
 
 from slipway.yard.endpoint import ACCOUNT, control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
+from tests.waiting import until
 from tests.yard.asking import make_role, policy, refusal
 from tests.yard.services.batch.conftest import FOREVER, Cluster
 
@@ -24,7 +25,7 @@ def running(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def waits_undetermined(cluster: Cluster, job: str) -> None:
-    cluster.until(lambda: cluster.describe(job).get("statusReason") == UNDETERMINED)
+    until(lambda: cluster.describe(job).get("statusReason") == UNDETERMINED)
     assert cluster.describe(job)["status"] == "RUNNABLE"
 
 

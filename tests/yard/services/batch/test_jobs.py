@@ -10,6 +10,7 @@ import pytest
 from slipway.jobs.cli.cli import run
 from slipway.yard.machines.isolation.tiers import TIERS
 from slipway.yard.services.differences import OF_BATCH
+from tests.waiting import until
 from tests.yard.services.batch.conftest import ATTEMPT, FOREVER, NODE, Cluster, exit_codes
 
 SHOW_ENVIRONMENT = "import json, os\nprint(json.dumps(dict(os.environ)))"
@@ -36,7 +37,7 @@ def test_only_the_main_nodes_failure_is_retried(cluster: Cluster) -> None:
     failing_main = cluster.submit(NODE + ATTEMPT + "sys.exit(85 if node == 0 and attempt == 1 else 0)")
     main = cluster.ended(failing_main)
     assert (main["status"], len(main["attempts"])) == ("SUCCEEDED", 2)
-    cluster.until(lambda: cluster.describe(f"{failing_child}#1")["container"].get("exitCode") == 85)
+    until(lambda: cluster.describe(f"{failing_child}#1")["container"].get("exitCode") == 85)
     child = cluster.describe(failing_child)
     assert (child["status"], child["attempts"]) == ("RUNNING", [])
     assert exit_codes(cluster.describe(f"{failing_main}#0")) == [85, 0]
@@ -121,7 +122,7 @@ def test_a_child_node_that_is_killed_by_command_triggers_nothing(cluster: Cluste
     job = cluster.submit(FOREVER)
     cluster.says(job, "ready", 1)
     assert run(("yard", "kill-node", "tri", "1")) == 0
-    cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 137)
+    until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 137)
     assert cluster.describe(job)["status"] == "RUNNING"
     assert "exitCode" not in cluster.describe(f"{job}#0")["container"]
 

@@ -11,6 +11,7 @@ from slipway.yard import process
 from slipway.yard.machines.memory import VARIABLE, Need
 from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
 from slipway.yard.services.batch.capacity import PROCESSES_VARIABLE
+from tests.waiting import until
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 from tests.yard.services.batch.conftest import FOREVER, Cluster, new_cluster
@@ -45,7 +46,7 @@ def variable(processes: int) -> dict[str, Any]:
 def test_a_job_that_does_not_fit_beside_another_waits_with_the_reason_and_then_runs(small: Cluster) -> None:
     first, second = (small.submit(FOREVER, definition="of-2"), small.submit("pass", definition="of-2"))
     small.says(first, "ready")
-    small.until(lambda: "statusReason" in small.describe(second))
+    until(lambda: "statusReason" in small.describe(second))
     found = small.describe(second)
     assert found["status"] == "RUNNABLE"
     assert found["statusReason"].startswith("CAPACITY:YARD_MEMORY - This machine has too little memory free")

@@ -10,6 +10,7 @@ import pytest
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from slipway.yard.services.batch import capacity
+from tests.waiting import until
 from tests.yard.asking import refusal
 from tests.yard.services.batch.conftest import FOREVER, Cluster
 
@@ -17,7 +18,7 @@ ALL = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
 
 
 def waits_with(cluster: Cluster, job: str, reason: str) -> None:
-    cluster.until(lambda: cluster.describe(job).get("statusReason", "").startswith(reason))
+    until(lambda: cluster.describe(job).get("statusReason", "").startswith(reason))
     assert cluster.describe(job)["status"] == "RUNNABLE"
 
 
@@ -64,7 +65,7 @@ def test_jobs_run_in_order_and_nobody_overtakes(cluster: Cluster) -> None:
     first = cluster.submit(FOREVER, nodes=3)
     cluster.says(first, "ready")
     large, small = cluster.submit("pass", nodes=2), cluster.submit("pass", nodes=1)
-    cluster.until(lambda: cluster.describe(small)["status"] == "RUNNABLE")
+    until(lambda: cluster.describe(small)["status"] == "RUNNABLE")
     assert cluster.describe(large)["status"] == "RUNNABLE"
     cluster.batch.terminate_job(jobId=first, reason="make room")
     assert [cluster.ended(job)["status"] for job in (large, small)] == ["SUCCEEDED", "SUCCEEDED"]

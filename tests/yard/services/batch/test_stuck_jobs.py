@@ -12,6 +12,7 @@ from slipway.jobs.words.names import TARGET_TAG
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.faults import script, unscript
 from tests.infra.synthesis import of_type, only, templates_of
+from tests.waiting import until
 from tests.yard.asking import make_role
 from tests.yard.services.batch.conftest import Cluster
 from tests.yard.services.batch.test_instances import SILENT, running
@@ -68,7 +69,7 @@ def stuck(cluster: Cluster) -> str:
     """Submit a job whose nodes are launched and never join."""
     script(cluster.yard, SILENT)
     job = cluster.submit("pass", tags={TARGET_TAG: "dl1"})
-    cluster.until(lambda: cluster.describe(job).get("statusReason", "").startswith(REASON))
+    until(lambda: cluster.describe(job).get("statusReason", "").startswith(REASON))
     unscript(cluster.yard)
     return job
 
@@ -81,7 +82,7 @@ def test_a_job_that_stays_stuck_is_cancelled_and_says_why(cluster: Cluster) -> N
     assert found["statusReason"].startswith(f"{REASON} for 60 minutes: the nodes of the job did not join")
     assert found["attempts"] == []
     assert running(cluster) == []
-    cluster.until(lambda: executions(cluster)[0]["AutomationExecutionStatus"] == "Success")
+    until(lambda: executions(cluster)[0]["AutomationExecutionStatus"] == "Success")
 
 
 def test_a_job_that_waits_for_another_reason_is_not_looked_at(cluster: Cluster) -> None:
@@ -94,7 +95,7 @@ def test_a_job_that_waits_for_another_reason_is_not_looked_at(cluster: Cluster) 
 def test_a_job_that_runs_by_then_is_left_alone(cluster: Cluster) -> None:
     deploy(cluster)
     job = cluster.submit("import signal\nsignal.pause()")
-    cluster.until(lambda: cluster.describe(job)["status"] == "RUNNING")
+    until(lambda: cluster.describe(job)["status"] == "RUNNING")
     told = {"Job": [job], "Wait": ["PT1S"]}
     ssm = cluster.yard.client("ssm")
     started = ssm.start_automation_execution(DocumentName=RUNBOOK, Parameters=told)["AutomationExecutionId"]
@@ -103,7 +104,7 @@ def test_a_job_that_runs_by_then_is_left_alone(cluster: Cluster) -> None:
         shown = ssm.get_automation_execution(AutomationExecutionId=started)["AutomationExecution"]
         return dict(shown)
 
-    cluster.until(lambda: execution()["AutomationExecutionStatus"] == "Success")
+    until(lambda: execution()["AutomationExecutionStatus"] == "Success")
     assert [step["StepName"] for step in execution()["StepExecutions"]] == ["Wait", "Look", "IsWaiting"]
     assert cluster.describe(job)["status"] == "RUNNING"
     cluster.batch.terminate_job(jobId=job, reason="done")

@@ -11,6 +11,7 @@ import pytest
 
 from slipway.yard import process
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
+from tests.waiting import until
 from tests.yard.conftest import RunningYard
 from tests.yard.every_tier import EVERY_TIER
 from tests.yard.services.batch.conftest import (
@@ -87,7 +88,7 @@ def test_every_node_has_its_own_hostname_address_and_tmp(cluster: Cluster, tier:
     look += "print(name, socket.gethostbyname(name), seen, os.listdir('/dev/shm'), flush=True)\n"
     wait = "signal.pause()\n"
     job = cluster.submit(NODE + look + wait)
-    cluster.until(lambda: all(cluster.lines(job, node) for node in (0, 1)))
+    until(lambda: all(cluster.lines(job, node) for node in (0, 1)))
     first, second = (cluster.lines(job, node)[0].split(" ", 2) for node in (0, 1))
     assert first[0] != second[0]
     assert first[1] != second[1]
@@ -125,7 +126,7 @@ def test_a_node_that_ends_takes_its_processes_with_it(cluster: Cluster) -> None:
     own = f"env={{'MARK': {mark!r}}}, start_new_session=True"
     leave = f"import subprocess\nif node == 1: subprocess.Popen(['sleep', '1000'], {own})\n"
     job = cluster.submit(NODE + leave + "if node == 0: signal.pause()")
-    cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 0)
+    until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 0)
     assert not processes_with(mark)
     assert cluster.describe(job)["status"] == "RUNNING"
 
@@ -137,9 +138,9 @@ def test_nothing_is_left_of_a_yard_that_is_killed(cluster: Cluster, tmp_path: Pa
     other = new_cluster(RunningYard(endpoint=state.endpoint, home=tmp_path / "home"))
     mark = f"left-{state.pid}"
     job = other.submit(f"import os\nos.environ['MARK'] = {mark!r}\nos.execv('/bin/sleep', ['sleep', '1000'])")
-    other.until(lambda: len(processes_with(mark)) == 2)
+    until(lambda: len(processes_with(mark)) == 2)
     os.kill(state.pid, signal.SIGKILL)
-    other.until(lambda: not processes_with(mark))
+    until(lambda: not processes_with(mark))
     process.down(folder=tmp_path / "home")
     assert not (tmp_path / "home").exists(), job
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from slipway.jobs.words.catalogue.instances import instance_type, instance_types
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
+from tests.waiting import until
 from tests.yard.accounts import ENOUGH, IMAGES, own_image, stand_in
 from tests.yard.asking import refusal, switch
 from tests.yard.conftest import RunningYard
@@ -184,7 +184,6 @@ def test_prices_are_the_catalogues_and_dated_and_none_is_made_up(yard: RunningYa
 
 
 # What EC2 and Auto Scaling do with launches: pending first, no capacity for large types, Spot taken back.
-PATIENCE_S = 60.0
 LARGE, SMALL = "c6i.16xlarge", "c6i.large"
 
 
@@ -247,9 +246,7 @@ def test_a_group_without_capacity_says_so_and_launches_when_there_is_some(yard: 
     assert f"do not have sufficient {LARGE} capacity" in newest["StatusMessage"]
     assert newest["StatusMessage"].endswith("Launching EC2 instance failed.")
     switch(yard, no_capacity=0)
-    deadline = time.monotonic() + PATIENCE_S
-    while len(instances(yard)) < 2:
-        assert time.monotonic() < deadline, "the group never tried again"
+    until(lambda: len(instances(yard)) >= 2, lambda: "the group never tried again")
     assert [activity["StatusCode"] for activity in activities(yard)[:2]] == ["Successful", "Failed"]
 
 

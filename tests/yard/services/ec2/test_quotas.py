@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from slipway.yard.endpoint import control
+from tests.waiting import until
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 
 STANDARD, DL, TRN = "L-1216C47A", "L-6E869C2A", "L-2C3B7624"
-PATIENCE_S = 20.0
 
 
 def quota(yard: RunningYard, code: str, region: str = "us-east-1") -> float:
@@ -60,9 +59,7 @@ def test_a_request_is_pending_and_then_raises_the_quota_of_its_region_alone(fres
     assert (made["Status"], made["DesiredValue"]) == ("PENDING", 192)
     again = refusal(quotas.request_service_quota_increase, **asked, DesiredValue=384)
     assert again["Code"] == "ResourceAlreadyExistsException"
-    deadline = time.monotonic() + PATIENCE_S
-    while quota(fresh_yard, DL) < 192:
-        assert time.monotonic() < deadline, "the request is never approved"
+    until(lambda: quota(fresh_yard, DL) >= 192, lambda: "the request is never approved")
     (seen,) = quotas.list_requested_service_quota_change_history_by_quota(**asked)["RequestedQuotas"]
     assert (seen["Id"], seen["Status"]) == (made["Id"], "APPROVED")
     assert quota(fresh_yard, DL, "us-west-2") == 0

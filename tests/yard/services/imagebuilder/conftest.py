@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, Tier, best_tier
 from slipway.yard.services.imagebuilder.machine.base import BASE_VARIABLE
+from tests.waiting import until
 from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import REGION, RunningYard
 from tests.yard.services.imagebuilder.tiny import write_root
@@ -105,7 +105,7 @@ class Bakery:
         return str(self.builder.get_image(imageBuildVersionArn=image)["image"]["state"]["status"])
 
     def ended(self, image: str) -> Baked:
-        self.until(lambda: self.state(image) in ("AVAILABLE", "FAILED", "CANCELLED"))
+        until(lambda: self.state(image) in ("AVAILABLE", "FAILED", "CANCELLED"))
         found = self.builder.get_image(imageBuildVersionArn=image)["image"]
         return Baked(image=found, lines=self.lines(image), home=self.yard.home)
 
@@ -121,12 +121,6 @@ class Bakery:
         except logs.exceptions.ResourceNotFoundException:
             return []
         return [event["message"] for event in events]
-
-    def until(self, is_so: Any) -> None:
-        """Ask the yard until it is so: every look is a request or more."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline, "it never came to be"
 
 
 @pytest.fixture(scope="session")

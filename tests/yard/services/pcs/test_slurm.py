@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from slipway.yard.services.pcs import differences
 from tests import wrong_clock
 from tests.fault_clock import FaultClock
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
+from tests.waiting import until
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 from tests.yard.machines.hosts.conftest import Site
@@ -83,12 +83,12 @@ class SlurmSite:
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def until(self, holds: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if found := holds():
-                return found
-            time.sleep(LOOK_AGAIN_S)
-        pytest.fail(f"it never came: {self.says('sinfo', '-N', '-l')} {self.says('squeue')}")
+        return until(
+            holds,
+            lambda: f"it never came: {self.says('sinfo', '-N', '-l')} {self.says('squeue')}",
+            patience_s=PATIENCE_S,
+            look_again_s=LOOK_AGAIN_S,
+        )
 
     def submit(self, *words: str) -> str:
         return self.says("sbatch", "--parsable", "--chdir=/srv", "--partition=train", *words)

@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import tarfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.sagemaker.training.plan import TOOLKIT
+from tests.waiting import until
 from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import REGION, RunningYard
 
@@ -25,7 +25,7 @@ ROLE = "training"
 BY_SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE_S = 240.0
-LOOK_AGAIN_S = 0.1  # a job needs the processors that looking takes
+ENDED = ("Completed", "Failed", "Stopped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,22 +76,16 @@ class TrainingSite:
 
     def ended(self, name: str) -> dict[str, Any]:
         """Return the job once it has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            asked = {"job": name, "timeout_s": 8}
-            if control(self.yard, "POST", "/await-training", asked) in ("Completed", "Failed", "Stopped"):
-                return self.describe(name)
-        raise AssertionError(f"still {self.describe(name)['SecondaryStatus']}: {self.lines(name)}")
+        asked = {"job": name, "timeout_s": 8}
+        self.until(lambda: control(self.yard, "POST", "/await-training", asked) in ENDED, name)
+        return self.describe(name)
 
     def describe(self, name: str) -> dict[str, Any]:
         return dict(self.sagemaker.describe_training_job(TrainingJobName=name))
 
     def until(self, is_so: Callable[[], object], name: str) -> None:
         """Ask the yard until it is so."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < deadline, f"it never came to be: {self.lines(name)}"
-            time.sleep(LOOK_AGAIN_S)
+        until(is_so, lambda: f"it never came to be: {self.lines(name)}", patience_s=PATIENCE_S)
 
     def streams(self, name: str) -> list[str]:
         logs = self.yard.client("logs")

@@ -38,7 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except WrongUse as error:
         print(f"aws: {error}; the yard's aws knows operations and their arguments alone", file=sys.stderr)
         return USAGE_CODE
-    except Exception as error:
+    except Exception as error:  # botocore's errors have no common base
         if not type(error).__module__.startswith("botocore"):
             raise
         print(f"aws: {error}", file=sys.stderr)

@@ -94,7 +94,7 @@ def _load(name: str) -> Callable[[Any, LambdaContext], Any]:
     except SyntaxError as error:
         message = f"Syntax error in module '{module}': {error}"
         raise HandlerFailed("Runtime.UserCodeSyntaxError", message) from error
-    except Exception as error:
+    except Exception as error:  # a user's function may raise anything
         raise _of(error) from error
     if not hasattr(found, function):
         message = f"Handler '{function}' missing on module '{module}'"
@@ -106,7 +106,7 @@ def _load(name: str) -> Callable[[Any, LambdaContext], Any]:
 def _handled(handler: Callable[[Any, LambdaContext], Any], event: Any, context: LambdaContext) -> str:
     try:
         answer = handler(event, context)
-    except Exception as error:
+    except Exception as error:  # a user's function may raise anything
         raise _of(error) from error
     try:
         return json.dumps(answer)

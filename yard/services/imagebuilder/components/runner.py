@@ -10,6 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from slipway.yard.errors import with_texts
 from slipway.yard.services.imagebuilder.components.actions import BadDocument, order_of
 from slipway.yard.services.imagebuilder.components.document import ComponentStep, Document
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine, Say, WrongDownload
@@ -161,13 +162,9 @@ class Variables:
 
     def expand(self, value: Any, loop: Mapping[str, str]) -> Any:
         """Return the value with all references in its strings replaced."""
-        if isinstance(value, str):
-            return _REFERENCE.sub(lambda found: self._look_up(found[1], loop), value)
-        if isinstance(value, list):
-            return [self.expand(item, loop) for item in value]
-        if isinstance(value, dict):
-            return {name: self.expand(item, loop) for name, item in value.items()}
-        return value
+        return with_texts(
+            value, lambda text: _REFERENCE.sub(lambda found: self._look_up(found[1], loop), text)
+        )
 
     def _look_up(self, name: str, loop: Mapping[str, str]) -> str:
         for values in (loop, self._plain):

@@ -69,7 +69,7 @@ def _run(job: TrainingJob) -> None:
         _fail(job, str(reason))
     except JobStopped as reason:
         records.end(job, "Stopped", str(reason), "Training job stopped")
-    except Exception as error:
+    except Exception as error:  # a bug of the yard ends the job, and no thread in silence
         log.exception("training job %s crashed", job.name)
         _fail(job, f"InternalServerError: We encountered an internal error: {type(error).__name__}: {error}")
     finally:

@@ -91,14 +91,12 @@ def test_what_is_offloaded_leaves_the_device_until_the_backward_asks_for_it() ->
 
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_a_training_that_offloads_loses_what_others_do(recomputes: bool) -> None:
-    def losses(keeping: Keeping) -> list[float]:
-        return Training.of("decoder", Layout(), 0, NativeSettings(keeping=keeping)).steps(range(2))
-
     assert losses(Keeping(offloads=True, smallest_offloaded=0, recomputes=recomputes)) == losses(Keeping())
 
 
 def test_a_recomputation_draws_the_dropout_of_the_first_time() -> None:
-    def losses(keeping: Keeping) -> list[float]:
-        return Training.of("decoder", Layout(), 0, NativeSettings(keeping=keeping)).steps(range(2))
-
     assert losses(Keeping(recomputes=True)) == losses(Keeping())
+
+
+def losses(keeping: Keeping) -> list[float]:
+    return Training.of("decoder", Layout(), 0, NativeSettings(keeping=keeping)).steps(range(2))

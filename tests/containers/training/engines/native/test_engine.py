@@ -46,7 +46,7 @@ def alone() -> Iterator[None]:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
 def test_half_precision_trains_as_fp32_does_with_fp32_weights(precision: torch.dtype) -> None:
-    half = Training.of("decoder", Layout(), 0, device=replace(PROCESSOR, precision=precision))
+    half = Training.decoder_on(replace(PROCESSOR, precision=precision))
     whole = Training.of("decoder", Layout(), 0)
     assert half.steps(range(3)) == pytest.approx(whole.steps(range(3)), rel=0.03)
     assert {piece.data.dtype for piece in half.engine.pieces()} == {torch.float32}
@@ -54,7 +54,7 @@ def test_half_precision_trains_as_fp32_does_with_fp32_weights(precision: torch.d
 
 @pytest.mark.usefixtures("alone")
 def test_a_step_that_overflows_fp16_changes_nothing_and_lowers_the_scale() -> None:
-    training = Training.of("decoder", Layout(), 0, device=replace(PROCESSOR, precision=torch.float16))
+    training = Training.decoder_on(replace(PROCESSOR, precision=torch.float16))
     scale = training.engine.scale
     assert scale is not None, "fp16 has one"
     scale.value = 2.0**40
@@ -71,7 +71,7 @@ def test_a_step_that_overflows_fp16_changes_nothing_and_lowers_the_scale() -> No
 @pytest.mark.usefixtures("alone")
 def test_a_resumed_training_in_fp16_goes_on_with_its_loss_scale(tmp_path: Path) -> None:
     def begun() -> Training:
-        return Training.of("decoder", Layout(), 0, device=replace(PROCESSOR, precision=torch.float16))
+        return Training.decoder_on(replace(PROCESSOR, precision=torch.float16))
 
     first, second = begun(), begun()
     scale = first.engine.scale

@@ -158,12 +158,15 @@ class Training:
         layout: Layout,
         rank: int,
         settings: NativeSettings | None = None,
-        *,
-        device: Device = PROCESSOR,
         config: TrainingConfig = CONFIG,
     ) -> Training:
-        parts = build_parts(kind, layout, rank, device=device, config=config)
+        parts = build_parts(kind, layout, rank, config=config)
         return cls(kind, parts, build_native(parts, settings or NativeSettings()))
+
+    @classmethod
+    def decoder_on(cls, device: Device, settings: NativeSettings | None = None) -> Training:
+        parts = build_parts("decoder", Layout(), 0, device=device)
+        return cls("decoder", parts, build_native(parts, settings or NativeSettings()))
 
     def steps(self, steps: Sequence[int]) -> list[float]:
         """Return each step's loss, gradient norm before clipping, and loss without dropout after it."""

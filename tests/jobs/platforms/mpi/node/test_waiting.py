@@ -6,10 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import main_node
 from slipway.jobs.platforms.mpi.node.lock import CannotRun, await_others
 from slipway.jobs.words.mpi import LONGEST_SECONDS, MARGIN_SECONDS, MpiJob, begun_at
 from tests.jobs.words.test_mpi import JOB
@@ -17,16 +15,6 @@ from tests.jobs.words.test_mpi import JOB
 REGION = "us-east-1"
 DATA = "11111111-2222-3333-4444-555555555555"
 WAITING = replace(JOB, name="bert-1", waits_for=(DATA,))
-
-
-@pytest.fixture
-def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
-    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-    client = get_session().create_client("ssm", region_name=REGION, **keys)
-    monkeypatch.setattr(main_node, "reader", lambda *_: client)
-    stub = Stubber(client)
-    stub.activate()
-    return stub
 
 
 def answer(ssm: Stubber, status: str) -> None:

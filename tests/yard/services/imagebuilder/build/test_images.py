@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from slipway.yard.endpoint import control
+from tests.waiting import until
 from tests.yard.asking import refusal
 from tests.yard.conftest import REGION
 from tests.yard.services.imagebuilder.components.test_steps import bash, document
@@ -99,7 +100,7 @@ def test_the_same_token_is_the_same_image_and_another_is_the_next_build(bakery: 
 
 def test_progress_shows_the_workflow_its_step_and_its_component(bakery: Bakery) -> None:
     image = bakery.start(bakery.pipeline(document(bash("echo waiting", "while true; do sleep 0.1; done"))))
-    bakery.until(lambda: "waiting" in bakery.lines(image))
+    until(lambda: "waiting" in bakery.lines(image))
     assert bakery.state(image) == "BUILDING"
     workflows = bakery.builder.list_workflow_executions(imageBuildVersionArn=image)["workflowExecutions"]
     assert [workflow["type"] for workflow in workflows] == ["BUILD", "TEST", "DISTRIBUTION"]
@@ -120,12 +121,12 @@ def test_progress_shows_the_workflow_its_step_and_its_component(bakery: Bakery) 
 def test_a_cancelled_bake_leaves_no_process_and_no_folder(bakery: Bakery) -> None:
     mark = f"sleep 4{os.getpid()}"
     image = bakery.start(bakery.pipeline(document(bash("echo waiting", f"{mark} & {mark}"))))
-    bakery.until(lambda: "waiting" in bakery.lines(image))
+    until(lambda: "waiting" in bakery.lines(image))
     assert processes(mark)
     bakery.builder.cancel_image_creation(imageBuildVersionArn=image)
     assert bakery.ended(image).status == "CANCELLED"
-    bakery.until(lambda: not processes(mark))
-    bakery.until(lambda: not list((bakery.yard.home / "machine-images").iterdir()))
+    until(lambda: not processes(mark))
+    until(lambda: not list((bakery.yard.home / "machine-images").iterdir()))
     refused = refusal(bakery.builder.cancel_image_creation, imageBuildVersionArn=image)
     assert (refused["Code"], "CANCELLED already" in refused["Message"]) == ("InvalidRequestException", True)
 
@@ -147,7 +148,7 @@ def having(is_wanted: Callable[[bytes], bool]) -> list[str]:
 def test_bakes_take_turns_and_one_that_waits_can_be_cancelled(bakery: Bakery) -> None:
     pipeline = bakery.pipeline(document(bash("echo waiting", "sleep 1000")))
     first = bakery.start(pipeline)
-    bakery.until(lambda: "waiting" in bakery.lines(first))
+    until(lambda: "waiting" in bakery.lines(first))
     second = bakery.start(pipeline)
     assert bakery.state(second) == "PENDING"
     bakery.builder.cancel_image_creation(imageBuildVersionArn=second)
@@ -198,7 +199,7 @@ def test_a_document_that_cannot_be_run_is_refused_when_the_component_is_created(
 def test_what_a_step_started_ends_with_the_process_that_holds_it(bakery: Bakery) -> None:
     mark = f"sleep 5{os.getpid()}"
     image = bakery.start(bakery.pipeline(document(bash("echo waiting", mark))))
-    bakery.until(lambda: processes(mark))
+    until(lambda: processes(mark))
     (step,) = processes(mark)
     holder = having(
         lambda words: (
@@ -208,5 +209,5 @@ def test_what_a_step_started_ends_with_the_process_that_holds_it(bakery: Bakery)
     )[0]
     assert step != holder
     os.kill(int(holder), signal.SIGKILL)
-    bakery.until(lambda: not processes(mark))
+    until(lambda: not processes(mark))
     assert bakery.ended(image).status == "FAILED"
