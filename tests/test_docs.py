@@ -80,8 +80,8 @@ def test_no_test_and_no_script_types_an_old_name() -> None:
     """The old names go with the next release, and take with them what still says them."""
     typed = [
         (path, words, find_renamed(re.findall(r'"([\w-]+)"', words)))
-        for path in paths(".py")
-        for words in TYPED.findall(text(path))
+        for path in paths(".py", ".ipynb")
+        for words in TYPED.findall(text(path).replace('\\"', '"'))
     ]
     assert len(typed) > 100
     assert [f"{path}: {words}" for path, words, renamed in typed if renamed] == []
