@@ -1,4 +1,4 @@
-"""The documentation as a site: its navigation has all pages, it asks for nothing, and can be read."""
+"""The documentation's site has all pages in its navigation, loads nothing from elsewhere, and can be read."""
 
 from __future__ import annotations
 

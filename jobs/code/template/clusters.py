@@ -13,8 +13,8 @@ CLUSTERS = (
     BatchCluster(
         # The name of every stack begins with it. Each project in an account needs another name.
         name="my-cluster",
-        # 64 vCPUs, no accelerator, no EFA. `slipway instance list` lists others with their prices. For one with
-        # NVIDIA GPUs, such as g6.xlarge or p5.48xlarge, write its name here; that is enough.
+        # 64 vCPUs, no accelerator, no EFA. `slipway instance list` lists others with their prices. For one
+        # with NVIDIA GPUs, such as g6.xlarge or p5.48xlarge, write its name here; that is enough.
         instance_type="c6i.16xlarge",
         # The most nodes at a time. They start for a job, end after it, and are billed by the second.
         max_nodes=2,

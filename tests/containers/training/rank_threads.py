@@ -1,4 +1,4 @@
-"""Ranks as threads of one process, for what needs no torch between them."""
+"""Runs ranks as threads of one process, for tests that need no torch between them."""
 
 from __future__ import annotations
 

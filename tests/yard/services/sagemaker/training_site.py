@@ -1,4 +1,4 @@
-"""An account with a bucket, a role and a source archive, and what tests ask of training jobs there."""
+"""An account with a bucket, a role and a source archive, and ways to run training jobs there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROLE = "training"
 BY_SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE_S = 240.0
-LOOK_AGAIN_S = 0.1  # a job needs the processors that looking takes
+LOOK_AGAIN_S = 0.1  # looking too often would take the job's processors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class TrainingSite:
     role: str
 
     def request(self, name: str, code: str = "", **changes: Any) -> dict[str, Any]:
-        """Return what trains `code` on one small instance; changes replace whole parameters."""
+        """Return a request that trains `code` on one small instance; changes replace whole parameters."""
         source = self.put_source(name, code)
         settings = {"sagemaker_program": "train.py", "sagemaker_submit_directory": source}
         parameters = changes.pop("hyper_parameters", {})
@@ -87,7 +87,7 @@ class TrainingSite:
         return dict(self.sagemaker.describe_training_job(TrainingJobName=name))
 
     def until(self, is_so: Callable[[], object], name: str) -> None:
-        """Ask the yard until it is so."""
+        """Ask the yard until the condition holds."""
         deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline, f"it never came to be: {self.lines(name)}"
@@ -102,7 +102,7 @@ class TrainingSite:
         return sorted(stream["logStreamName"] for stream in found["logStreams"])
 
     def lines(self, name: str) -> list[str]:
-        """Return what all of its instances printed in all launches."""
+        """Return the output of all its instances in all launches."""
         logs = self.yard.client("logs")
         return [
             event["message"]
@@ -113,7 +113,7 @@ class TrainingSite:
         ]
 
     def names_in(self, uri: str) -> list[str]:
-        """Return what an archive in S3 holds."""
+        """Return the content of an archive in S3."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         body = self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
         with tarfile.open(fileobj=io.BytesIO(body)) as archive:
@@ -125,7 +125,7 @@ class TrainingSite:
 
 
 def require_training() -> None:
-    """Skip the test where no training job can run."""
+    """Skip the test if no training job can run here."""
     if not all(map(importlib.util.find_spec, TOOLKIT)):
         pytest.skip("AWS's training toolkit is not installed: python3 scripts/set_up.py toolkit")
     if not best_tier().isolated:
