@@ -131,10 +131,10 @@ def find_training_jobs(region: str) -> Iterator[Leftover]:
     """Jobs that run on: a destroyed cluster takes their role, and not SageMaker's own instances."""
     sagemaker = reader("sagemaker", region)
     asked = ask_all(sagemaker, "ListTrainingJobs", "TrainingJobSummaries", StatusEquals="InProgress")
-    for each in _told(asked):
-        tags = _told(ask_all(sagemaker, "ListTags", "Tags", ResourceArn=each["TrainingJobArn"]))
+    for job in _told(asked):
+        tags = _told(ask_all(sagemaker, "ListTags", "Tags", ResourceArn=job["TrainingJobArn"]))
         if owner := _owner(tags):
-            name = each["TrainingJobName"]
+            name = job["TrainingJobName"]
             made = _told(ask(sagemaker, "DescribeTrainingJob", TrainingJobName=name))["ResourceConfig"]
             yield Leftover(
                 owner=owner,
@@ -165,13 +165,13 @@ def find_buckets(region: str) -> Iterator[Leftover]:
 
 
 def find_file_systems(region: str) -> Iterator[Leftover]:
-    for each in _told(ask_all(reader("efs", region), "DescribeFileSystems", "FileSystems")):
-        if owner := _owner(each.get("Tags", ())):
-            size = each.get("SizeInBytes", {}).get("Value")
+    for file_system in _told(ask_all(reader("efs", region), "DescribeFileSystems", "FileSystems")):
+        if owner := _owner(file_system.get("Tags", ())):
+            size = file_system.get("SizeInBytes", {}).get("Value")
             yield leftover(
                 owner,
                 LeftoverKind.FILE_SYSTEM,
-                each["FileSystemId"],
+                file_system["FileSystemId"],
                 region=region,
                 holds="checkpoints and data that jobs shared; its automatic backups stay",
                 stored_bytes=size,
@@ -185,42 +185,42 @@ def find_backups(region: str) -> Iterator[Leftover]:
     if _VAULT not in (vault["BackupVaultName"] for vault in vaults):
         return
     asked = ask_all(backup, "ListRecoveryPointsByBackupVault", "RecoveryPoints", BackupVaultName=_VAULT)
-    for each in _told(asked):
-        tags = _told(ask(backup, "ListTags", ResourceArn=each["RecoveryPointArn"]))["Tags"]
+    for recovery_point in _told(asked):
+        tags = _told(ask(backup, "ListTags", ResourceArn=recovery_point["RecoveryPointArn"]))["Tags"]
         if owner := tags.get(CLUSTER_TAG):
-            ends = each.get("CalculatedLifecycle", {}).get("DeleteAt")
-            source = each["ResourceArn"].rpartition("/")[2]
+            ends = recovery_point.get("CalculatedLifecycle", {}).get("DeleteAt")
+            source = recovery_point["ResourceArn"].rpartition("/")[2]
             yield leftover(
                 owner,
                 LeftoverKind.BACKUP,
-                each["RecoveryPointArn"],
+                recovery_point["RecoveryPointArn"],
                 region=region,
                 holds=f"a copy of {source}; AWS deletes it {f'on {ends:%Y-%m-%d}' if ends else 'by itself'}",
-                stored_bytes=each.get("BackupSizeInBytes"),
+                stored_bytes=recovery_point.get("BackupSizeInBytes"),
             )
 
 
 def find_lustre(region: str) -> Iterator[Leftover]:
-    for each in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
-        if owner := _owner(each.get("Tags", ())):
-            speed = each.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
+    for file_system in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
+        if owner := _owner(file_system.get("Tags", ())):
+            speed = file_system.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
             yield leftover(
                 owner,
                 LeftoverKind.LUSTRE,
-                each["FileSystemId"],
+                file_system["FileSystemId"],
                 region=region,
                 holds="checkpoints and data that jobs shared",
-                stored_bytes=each["StorageCapacity"] * GIB,
+                stored_bytes=file_system["StorageCapacity"] * GIB,
                 fee_name=f"fsx-lustre-{speed}",
             )
 
 
 def find_repositories(region: str) -> Iterator[Leftover]:
     ecr = reader("ecr", region)
-    for each in _told(ask_all(ecr, "DescribeRepositories", "repositories")):
-        tags = _told(ask(ecr, "ListTagsForResource", resourceArn=each["repositoryArn"]))["tags"]
+    for repository in _told(ask_all(ecr, "DescribeRepositories", "repositories")):
+        tags = _told(ask(ecr, "ListTagsForResource", resourceArn=repository["repositoryArn"]))["tags"]
         if owner := _owner(tags):
-            name = each["repositoryName"]
+            name = repository["repositoryName"]
             images = _told(ask_all(ecr, "DescribeImages", "imageDetails", repositoryName=name))
             yield leftover(
                 owner,
@@ -234,17 +234,17 @@ def find_repositories(region: str) -> Iterator[Leftover]:
 
 def find_log_groups(region: str) -> Iterator[Leftover]:
     logs = reader("logs", region)
-    for each in _told(ask_all(logs, "DescribeLogGroups", "logGroups")):
-        arn = each["arn"].removesuffix(":*")
+    for group in _told(ask_all(logs, "DescribeLogGroups", "logGroups")):
+        arn = group["arn"].removesuffix(":*")
         tags = _told(ask(logs, "ListTagsForResource", resourceArn=arn))["tags"]
         if owner := tags.get(CLUSTER_TAG):
             yield leftover(
                 owner,
                 LeftoverKind.LOG_GROUP,
-                each["logGroupName"],
+                group["logGroupName"],
                 region=region,
                 holds="logs of jobs or of the network",
-                stored_bytes=each.get("storedBytes"),
+                stored_bytes=group.get("storedBytes"),
             )
 
 

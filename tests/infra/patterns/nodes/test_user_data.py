@@ -65,7 +65,7 @@ def written_files(document: str) -> dict[str, dict[str, str]]:
 
 
 def test_it_is_one_mime_message_of_one_cloud_config() -> None:
-    """What a node does at each boot is in its image: a script here would run only at the first boot."""
+    """A node's scripts for each boot are in its image: a script here would run only at the first boot."""
     assert [part.get_content_type() for part in parts(user_data())] == ["text/cloud-config"]
 
 

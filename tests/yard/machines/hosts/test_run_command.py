@@ -156,7 +156,7 @@ def test_what_is_not_there_is_refused_as_by_aws(commands: Commands) -> None:
 def test_a_cancelled_command_ends_with_all_that_it_started_and_hears_nothing_before(
     commands: Commands,
 ) -> None:
-    """As on AWS, a program that waits for SIGTERM there cleans up nothing."""
+    """A program that waits for SIGTERM there cleans up nothing, as on AWS."""
     marker = "sleep 86399"
     script = f"trap 'echo heard' TERM; {marker} & {marker} & echo started; while :; do sleep 0.2; done"
     command = commands.shell(script, CloudWatchOutputConfig=to_cloudwatch())
@@ -172,7 +172,7 @@ def test_a_cancelled_command_ends_with_all_that_it_started_and_hears_nothing_bef
 
 
 def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own_vpc: Vpc) -> None:
-    """As on AWS, nothing is left that could report how it ended."""
+    """Nothing is left that could report how it ended, as on AWS."""
     (name,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1)
     suspended = ["ReplaceUnhealthy"]
     site.client("autoscaling").suspend_processes(
