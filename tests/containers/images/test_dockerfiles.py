@@ -14,9 +14,9 @@ CONTAINERS = ROOT / "containers"
 SITE = ROOT / "scripts" / "locks" / "site.txt"  # builds docs/ and runs none of our code
 IMAGES = image_names(CONTAINERS)
 RUNS_AS_ROOT = {
-    "gaudi": "As root",
-    "gpu": "As root",
-    "neuron": "As root",
+    "gaudi": "It runs as root",
+    "gpu": "It runs as root",
+    "neuron": "It runs as root",
 }  # and the words by which its Dockerfile says why
 REQUIREMENTS = [
     path.relative_to(ROOT).as_posix() for path in sorted(CONTAINERS.glob("images/*/*.txt"))
