@@ -305,7 +305,7 @@ def _own_problems(host: str, facts: NodeFacts, mpi: str) -> list[str]:
 
 
 def _silence(answer: Said) -> str:
-    return answer.error or "it said nothing of itself"
+    return answer.error or "it said nothing about itself"
 
 
 # Checks whether the cluster is ready: after its nodes change, the main node runs an all-reduce of all.
