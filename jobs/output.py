@@ -177,11 +177,11 @@ def styled(style: str, text: str, stream: TextIO) -> str:
 
 @contextmanager
 def _plain_status(title: str) -> Iterator[Callable[[str], None]]:
-    said = [""]
+    last = [""]
 
     def now(text: str) -> None:
-        if text != said[-1]:
-            said.append(text)
+        if text != last[-1]:
+            last.append(text)
             say(f"{title}: {text}")
 
     say(f"{title} …")

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the scripts beside it begin with: set-up, and one end for all that they start. They source it.
+# Functions that the other scripts source: set-up, and ending all that a script started.
 
-# These scripts start hundreds of Python processes: without bytecode each would compile all that it imports again.
+# These scripts start hundreds of Python processes, each of which would compile its imports again without bytecode.
 unset PYTHONDONTWRITEBYTECODE
 
 # Install what the groups of scripts/set_up.py hold, and put the commands of .venv first on PATH.
@@ -14,9 +14,9 @@ set_up() {
   export PATH="$PWD/.venv/bin:$PATH"
 }
 
-# A script starts its work as `work </dev/null &` and then waits with `end_together`, so that all that it starts ends
-# with it: Ctrl-C, a closed terminal and kill are handed on at once, where Bash alone would wait or leave it running.
-set -m # what is started in the background gets a process group of its own
+# A script starts its work as `work </dev/null &` and waits with `end_together`, so that all that it started ends with
+# it. Ctrl-C, a closed terminal and kill are passed on at once; Bash alone would wait, or leave the work running.
+set -m # a background job gets a process group of its own
 export SLIPWAY_YARD_UNTIL_EXIT_OF=$$
 trap 'end_work INT 130' INT
 trap 'end_work TERM 143' TERM

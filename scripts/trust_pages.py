@@ -58,7 +58,7 @@ RIGHT = "as one rank"
 # Why the release of PyTorch in an image is not proved, as seen there.
 _REASONS: Mapping[str, str] = {
     "2.4.0": "it has no `fully_shard`, which the engine is made of",
-    "2.9.0": "gloo aborts in every pipeline, and shards of uneven rows are not all trained, without a word",
+    "2.9.0": "gloo aborts in every pipeline, and some shards of uneven rows are silently not trained",
 }
 
 

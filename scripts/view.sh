@@ -4,12 +4,12 @@
 set -euo pipefail
 who=$1
 shift
-disk=12G  # of a sparse file: .venv takes 2.3 GB, its installation half as much again, Debian's packages 0.7 GB
-memory=8G # where no file can be mounted; the pages in use are all that it takes
+disk=12G  # size of a sparse file: .venv takes 2.3 GB, installing it half as much again, Debian's packages 0.7 GB
+memory=8G # limit if no file can be mounted; only the pages in use take memory
 
 say() { printf 'fresh: %s\n' "$1" >&2; }
 
-# What the view writes: below one folder, on a disk file that has no name any more, or in memory.
+# Keep all that the view writes below one folder, on a disk file that is deleted already, or in memory.
 mount_storage() {
   local file
   file=$(mktemp /var/tmp/fresh.XXXXXX)
@@ -28,7 +28,7 @@ mount_view() {
     exit 77
   fi
   local folder
-  for folder in tmp var/tmp home root; do # new and empty; the overlay's lower files would be seen
+  for folder in tmp var/tmp home root; do # new and empty, because an overlay would show this machine's files
     mkdir -p "$base/new/$folder"
     mount --bind "$base/new/$folder" "$base/view/$folder"
   done
@@ -40,14 +40,14 @@ mount_view() {
   mount -t proc proc "$base/view/proc"
 }
 
-# A clone: files that are not committed stay outside.
+# The view gets a clone, so files that are not committed stay outside.
 clone_head() {
   git init -q "$1"
   git -C "$1" fetch -q "$PWD" HEAD
   git -C "$1" checkout -q FETCH_HEAD
 }
 
-# The root itself changes: in a mere chroot an ordinary user may make no namespaces.
+# Change the root itself: in a mere chroot an ordinary user may not make namespaces.
 enter() {
   cd "$base/view"
   mkdir old
@@ -56,7 +56,7 @@ enter() {
   rmdir /old
 }
 
-# Purge the packages of set-up that are here, with what came along with them.
+# Purge the installed packages of set-up, and those that only they need.
 purge_packages() {
   local packages
   packages=$(PYTHONPATH=$home/slipway/scripts /usr/bin/python3 -B -c 'import set_up; print(*set_up.DEBIAN, sep="\n")')
@@ -72,13 +72,13 @@ purge_packages() {
   rm "$log"
 }
 
-# The environment of a login, with what reaches package registries from here.
+# Keep the environment of a login, and the variables that lead to package registries.
 new_environment() {
   local name
   environment=(HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash PATH="$path")
   while IFS= read -r name; do
     case $name in
-    *_CACHE_DIR) ;; # in somebody's home
+    *_CACHE_DIR) ;; # a cache in somebody's home stays out
     *_proxy | *_PROXY | *CERT* | *_CA_* | PIP_* | UV_* | npm_config_* | NPM_CONFIG_* | LANG | TERM | NO_COLOR)
       environment+=("$name=${!name}")
       ;;
@@ -86,7 +86,7 @@ new_environment() {
   done < <(compgen -e)
 }
 
-base=/run # covered in this namespace alone; no checkout lies there
+base=/run # hidden only in this namespace; no checkout is below it
 mount_storage
 mount_view
 case $who in

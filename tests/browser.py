@@ -41,7 +41,7 @@ _OPTIONS = (
     "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
 )  # fmt: skip
-# Words whose contrast with what is behind them is below WCAG's 4.5 (3 where they are large), and it.
+# Find words whose contrast with their background is below WCAG's 4.5 (3 for large ones), and return it.
 PALE_WORDS = """(() => {
   const channels = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const over = (top, below) => {
@@ -73,7 +73,7 @@ PALE_WORDS = """(() => {
 })()"""
 
 
-# What a reader would have to scroll: on paper it is cut off.
+# Find elements that a reader would have to scroll: on paper they are cut off.
 CUT_OFF = """[...document.querySelectorAll('body *')].filter(each => each.clientWidth > 1
   && each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX !== 'visible'
   && each.checkVisibility()).map(each => `${each.tagName} ${each.className}`)"""
@@ -106,7 +106,7 @@ class Visit:
         return until(lambda: self.evaluate(script), lambda: f"the page never fulfilled {script}")
 
     def look(self, *, width: int = DESK, dark: bool = False, printed: bool = False) -> None:
-        """Show the page to another reader: with a narrow screen, in the dark, or on paper."""
+        """Show the page on a narrow screen, in dark mode, or on paper."""
         self.width = width
         self.ask(
             "Emulation.setDeviceMetricsOverride",
@@ -142,7 +142,7 @@ class Visit:
             self.said.append(str(parameters["entry"]["text"]))
 
     def asked_elsewhere(self, *allowed: str) -> list[str]:
-        """List the requests that left the page's own place."""
+        """List the requests to other addresses than the page's own."""
         return [url for url in self.requests if not url.startswith(("file:", "data:", "blob:", *allowed))]
 
 
@@ -192,7 +192,7 @@ class Browser:
             self.ask("Target.closeTarget", targetId=target)
 
     def ask(self, method: str, session: str | None = None, **parameters: object) -> dict[str, object]:
-        """Send a command, and return its answer; what a page does meanwhile goes to its visit."""
+        """Send a command and return its answer; events of pages in between go to their visits."""
         self._asked += 1
         number = self._asked
         asked: dict[str, object] = {"id": number, "method": method, "params": parameters}
@@ -234,7 +234,7 @@ def unreadable(visit: Visit) -> Iterator[str]:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return the ends of a pipe, above the numbers 3 and 4, by which Chromium knows its own."""
+    """Return the ends of a pipe with numbers above 3 and 4, which Chromium uses itself."""
     low = os.pipe()
     read, write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low)
     for end in low:

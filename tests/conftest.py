@@ -1,4 +1,4 @@
-"""A yard that a test starts ends with that test's process; a failed test fails no other; skips are told."""
+"""Fixtures of all tests: yards end with their test's process, failures do not spread, skips are told."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session co
 # here on, since the CDK's process starts when the first test imports aws_cdk and keeps its environment.
 os.environ["CDK_VALIDATION"] = "false"
 
-# Workers share the processors: threads of two torches on the same ones wait for each other by spinning, and a
-# training takes ten times the time. Before torch is imported, and for all that tests start.
+# Workers share the processors: the threads of two torches on one processor spin while they wait for each
+# other, and a training takes ten times as long. This is set before torch is imported, also for programs that
+# tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Who starts tests in the background may have them ignore these signals, and what tests start inherits that: a
-# script that a test interrupts would never hear of it.
+# Tests that run in the background may ignore these signals, and their programs inherit that: a script that a
+# test interrupts would never notice.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# What is collected stays: looking through it for garbage again and again takes a third of a worker's start.
+# Collected tests stay: searching them for garbage again and again takes a third of a worker's start.
 gc.disable()
 
 # A test promises nothing about this machine's speed, and tries the same values on every machine.
@@ -48,7 +49,7 @@ settings.register_profile(
 )
 settings.load_profile("everywhere")
 
-# Set-up installs what tests import: without it they would promise nothing.
+# Set-up installs what tests import: without it nearly all tests would be skipped.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
 
 
@@ -59,7 +60,7 @@ def pytest_collection_finish() -> None:
 
 
 def read_models_once() -> None:
-    """Keep what botocore reads of AWS: each of its sessions reads it anew, and tests make thousands of them.
+    """Cache botocore's descriptions of AWS, which each of thousands of sessions would read again.
 
     It took 45 % of what tests of the yard and of jobs asked of a processor.
     """
@@ -96,7 +97,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
-    """One yard for all tests of this worker that ask nothing special of it."""
+    """Start one yard for all tests of this worker without special needs."""
     from slipway.yard import process
     from tests.yard.conftest import start
 
@@ -121,7 +122,7 @@ def shared_yard(yard_process: RunningYard, request: pytest.FixtureRequest) -> It
 
 @pytest.fixture
 def fault(request: pytest.FixtureRequest) -> FaultClock:
-    """Measure what happens after a fault; its page shows it."""
+    """Measure what happens after a fault, for docs/faults.md."""
     return FaultClock(request.node.user_properties)
 
 
@@ -135,7 +136,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def forget_failed_test() -> None:
-    """Collect what a failed test left open, which its traceback held: the next test would fail for it."""
+    """Close what a failed test's traceback holds open: otherwise the next test would fail."""
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         vars(sys).pop(name, None)
     with warnings.catch_warnings():
@@ -150,7 +151,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # the outermost, so that only pytest's closing line comes later
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # the outermost: only pytest's last line comes later
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
     skipped = terminalreporter.getreports("skipped")

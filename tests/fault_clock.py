@@ -1,4 +1,4 @@
-"""Measures a fault in its test, for docs/faults.md: how long after it struck it was seen, and was over."""
+"""Measures in a test how long after it struck a fault was detected and was over, for docs/faults.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Builds the wheel from a copy of this checkout, and installs it into clean environments, without a network.
 
-What the wheel asks for is linked from the environment of the tests, package by package as metadata names
-them: an environment holds what the wheel and its extras name, and nothing else.
+The wheel's requirements are linked from the tests' environment, package by package as metadata names them, so
+an environment holds what the wheel and its extras need, and nothing else.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ ROOT = Path(__file__).parents[1]
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""\bextra *== *["']([^"']+)["']""")
 _OWN = ("AWS_", "SLIPWAY_", "PYTHONPATH", "VIRTUAL_ENV", "CDK_")
-# Else the first synthesis in each home unpacks the CDK, for five seconds. It is where jsii keeps it in ours.
+# Otherwise the first synthesis in each home unpacks the CDK for five seconds. This is jsii's cache in our
+# home.
 _UNPACKED = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
-_PROGRAMS = ("cdk", "node")  # of the checkout: what `npm install aws-cdk` brings
+_PROGRAMS = ("cdk", "node")  # in the checkout: what `npm install aws-cdk` brings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def copy_checkout(source: Path) -> None:
-    """Copy the files that git knows here into a repository of their own: one commit, and no tag."""
+    """Copy the files that git tracks here into a new repository with one commit and no tag."""
     listed = _ran("git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         if os.path.lexists(ROOT / name):
@@ -108,7 +109,7 @@ def make_environment(folder: Path, wheel: Path, extras: Sequence[str] = ()) -> E
 
 
 def _closure(names: set[tuple[str, tuple[str, ...]]]) -> set[str]:
-    """Name every package that is installed here and that one of `names` needs, itself included."""
+    """Name every package installed here that one of `names` needs, including `names`."""
     seen: set[tuple[str, tuple[str, ...]]] = set()
     waiting = list(names)
     while waiting:
@@ -140,7 +141,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _link(package: metadata.Distribution, target: Path) -> None:
-    """Link what stands at the top of the package's files: its folders, its modules, its metadata."""
+    """Link the top level of the package's files: its folders, modules and metadata."""
     files = package.files or ()
     for name in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
         place = target / name

@@ -8,6 +8,6 @@ import pytest
 
 
 def require(package: str, reason: str = "") -> None:
-    """Skip the module that asks where the package is not installed, as pytest.importorskip does."""
+    """Skip the calling module if the package is not installed, as pytest.importorskip does."""
     if find_spec(package) is None:
         pytest.skip(reason or f"could not import '{package}'", allow_module_level=True)

@@ -1,4 +1,4 @@
-"""Sessions of README and other pages: what was typed and printed, to be compared with a real run."""
+"""Reads sessions of README and other pages, and compares what was typed and printed with a real run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tests.architecture.tracked import ROOT
 
 _SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What differs from run to run: addresses, ids, times, rates and what a training reaches.
+# Values that differ from run to run: addresses, ids, times, rates and a training's results.
 _VARYING = (
     (re.compile(r"(slipway \d+\.\d+\.\d+)\+g\w+(\.dirty)? "), r"\1 "),  # the page shows a release's
     (re.compile(r"\bami-[0-9a-f]{17}\b"), "AMI"),
@@ -29,7 +29,7 @@ _VARYING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """Holds a command of a session, and the lines that its page shows of what it prints."""
+    """Hold a command of a session, and the lines of its output that the page shows."""
 
     command: str
     lines: tuple[str, ...]
@@ -42,7 +42,7 @@ def session(page: str = "README.md") -> tuple[Typed, ...]:
 
 
 def shown_after(start: str, page: str) -> tuple[str, ...]:
-    """Return the lines that a page shows of the one command that begins with these words."""
+    """Return the output that a page shows for the one command that begins with these words."""
     (found,) = [typed for typed in session(page) if typed.command.startswith(start)]
     return found.lines
 
@@ -54,10 +54,10 @@ def never_printed(shown: Sequence[str], text: str) -> list[str]:
 
 
 def printed_like(shown: Sequence[str], text: str) -> list[str]:
-    """Return what a real run printed for each line of a page, as it was printed.
+    """Return the line of a real run for each line of a page.
 
-    Of lines that are alike, such as the steps of a training, the same one is taken or the last; of several
-    on the page, such as rows of a table, the first, the last and those between, as far apart as they can be.
+    If several lines are alike, such as the steps of a training, take the same one or the last. If the page
+    shows several, such as rows of a table, take the first, the last, and evenly spaced ones between.
     """
     printed: dict[str, list[str]] = {}
     for line in text.splitlines():

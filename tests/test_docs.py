@@ -1,4 +1,4 @@
-"""README and docs/ hold: every command parses, every link leads somewhere, no generated page is stale."""
+"""README and docs/ are right: commands parse, links lead somewhere, and no generated page is stale."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-# One command of a line: it begins the line, or follows a prompt, an operator, a setting or an opening "$(".
+# One command in a line: it begins the line, or follows a prompt, an operator, a setting or an opening "$(".
 SLIPWAY = re.compile(rf"(?:^|[|;&(]|\b\w+=\S+ )\s*(?:\$ )?{PROGRAM} ([^|;&)\n<>]*)")
-# A file or folder of ours that a page names as code.
+# A file or folder of ours, named as code.
 OURS = re.compile(r"^(?:slipway|infra|jobs|containers|yard|docs|tests)/[\w./-]*$")
 TYPED = re.compile(rf'"{PROGRAM}", ((?:"[\w-]+"(?:, )?)+)')  # a command as Python types it
 SCRIPT = re.compile(r"(?<![\w./-])((?:scripts|\.ci)/[\w./-]*\w)")
@@ -38,7 +38,7 @@ def page(path: str) -> str:
 
 
 def shell_lines(text: str) -> list[str]:
-    """List what readers type: in blocks of shell (behind the prompt where there is one), and inline."""
+    """List what readers type: in shell blocks (after the prompt, if there is one), and inline."""
     typed: list[str] = []
     for block in SHELL_BLOCK.findall(text):
         lines = block.replace("\\\n", " ").splitlines()
@@ -57,7 +57,7 @@ def command_lines(text: str) -> Iterator[list[str]]:
 
 @pytest.fixture
 def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
-    """Parses a command line to its last option, as the real one would, and runs nothing."""
+    """Parse a command line to its last option, as the real program would, but run nothing."""
     monkeypatch.setattr(click.Command, "invoke", lambda _self, _context: None)
 
     def parse(arguments: list[str]) -> None:
@@ -77,11 +77,11 @@ def test_every_command_in_the_docs_is_one_that_the_command_line_takes(path: str,
 
 
 def test_no_test_and_no_script_types_an_old_name() -> None:
-    """The old names go with the next release, and take with them what still says them."""
+    """Old names end with the next major version, and everything that uses them would break then."""
     typed = [
         (path, words, find_renamed(re.findall(r'"([\w-]+)"', words)))
-        for path in paths(".py")
-        for words in TYPED.findall(text(path))
+        for path in paths(".py", ".ipynb")
+        for words in TYPED.findall(text(path).replace('\\"', '"'))
     ]
     assert len(typed) > 100
     assert [f"{path}: {words}" for path, words, renamed in typed if renamed] == []

@@ -1,4 +1,4 @@
-"""The picture of the architecture can be read: in the dark, and with no word outside its box."""
+"""The picture of the architecture can be read in dark mode, and has no word outside its box."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def edges(rectangle: Element) -> tuple[int, int, int, int]:
 
 
 def words_in_boxes() -> Iterator[tuple[str, Element]]:
-    """Yield the words of each box, with the box that was drawn last before them."""
+    """Yield each text with the box that was drawn last before it."""
     box = None
     for each in elements():
         if each.get("class") in ("room", "inner"):

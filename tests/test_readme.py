@@ -1,4 +1,4 @@
-"""README, the roads and the costs are true: their numbers are the code's, their commands work in order."""
+"""README and the pages of roads and costs have the code's numbers, and commands that work in order."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 LIMITS = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
 COSTS = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
 MOST_LINES = 110
-MOST_LINES_BEFORE_DETAILS = 24  # a screen, less the picture
+MOST_LINES_BEFORE_DETAILS = 24  # the lines of a screen without the picture
 # The machine image that each cluster's nodes start from.
 AMIS = {"dl1": "gaudi-ecs", "dl1-mpi": "gaudi-mpi", "c6i": "cpu-mpi", "trn1": "neuron-slurm"}
-PAGES = {"dl1-mpi": "dl1"}  # of clusters that have no page of their own
+PAGES = {"dl1-mpi": "dl1"}  # clusters without a page of their own
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""README's session can be compared with a real run: what differs from run to run counts for nothing."""
+"""README's session can be compared with a real run: values that differ from run to run are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README's picture shows README's session, as a run printed it, and can be read in the dark."""
+"""README's picture shows README's session as a run printed it, and can be read in dark mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PICTURE = (ROOT / "docs" / "session.svg").read_text(encoding="utf-8")
 
 
 def test_the_picture_shows_the_commands_of_the_readme_and_what_they_print() -> None:
-    """The lines are of a run: what differs from run to run may differ from README's."""
+    """The lines come from a run, so values that differ from run to run may differ from README's."""
     told = [
         line
         for typed in session()

@@ -1,4 +1,4 @@
-"""One file says the version, and everything that shows it agrees; what is no release says its commit."""
+"""One file has the version, and everything that shows it agrees; anything but a release shows its commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.architecture import tracked
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository of one commit."""
+    """Make a repository with one commit."""
     (tmp_path / "file").write_text("one\n", encoding="utf-8")
     _git(tmp_path, "init", "--quiet")
     _git(tmp_path, "add", "file")

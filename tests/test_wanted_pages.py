@@ -1,4 +1,4 @@
-"""The pages that one opens with a want: evidence in peers, real messages, every renamed command."""
+"""Pages that answer a reader's question are true: evidence in peers, real messages, every renamed command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_feature_of_peers_has_an_answer_and_its_evidence_and_the_sum_is_the
     counted = Counter(answer for _, answer, _ in rows)
     assert set(counted) <= set(ANSWERS)
     assert f"Sum: {', '.join(f'{counted[answer]} {answer}' for answer in ANSWERS)}." in text
-    # test_docs.py sees that the files and links are there.
+    # test_docs.py checks that the files and links are there.
     assert all(LINK.search(evidence) or "`tests/" in evidence for _, _, evidence in rows)
 
 

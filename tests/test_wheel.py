@@ -1,4 +1,4 @@
-"""The wheel alone, in clean environments and in empty folders; end_to_end/test_readme_session.py goes on."""
+"""The wheel works in clean environments and empty folders; see also end_to_end/test_readme_session.py."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_project_s_templates_are_those_of_the_checkout(complete: Environment, 
 
 
 @pytest.mark.cdk
-@pytest.mark.long  # end_to_end/test_own_stacks.py deploys it from the checkout each day
+@pytest.mark.long  # the daily run deploys it from the checkout in end_to_end/test_own_stacks.py
 def test_a_users_own_app_adds_a_cluster_from_the_wheel(complete: Environment, tmp_path: Path) -> None:
     own = tmp_path / "own_stacks"
     shutil.copytree(OWN_STACKS, own)
@@ -148,7 +148,7 @@ def test_a_users_own_app_adds_a_cluster_from_the_wheel(complete: Environment, tm
 
 @pytest.mark.cdk
 @pytest.mark.slow
-@pytest.mark.long  # jobs/cloud/test_owners.py and preflight/test_checks.py hold who is refused
+@pytest.mark.long  # jobs/cloud/test_owners.py and preflight/test_checks.py test who is refused
 def test_another_project_cannot_deploy_over_a_cluster_of_the_same_name(
     complete: Environment, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""A program whose clock is wrong: the time of day alone, as where a machine's clock was never set."""
+"""Starts a program with a wrong clock: only the time of day, as on a machine whose clock was never set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 def library(folder: Path) -> Path:
-    """Return what LD_PRELOAD takes; SKEW_SECONDS says by how much the clock is wrong."""
+    """Return a library for LD_PRELOAD; SKEW_SECONDS says by how much the clock is wrong."""
     compiler = shutil.which("cc")
     assert compiler is not None, "there is no C compiler: python scripts/set_up.py installs gcc"
     made = folder / "wrong_clock.so"

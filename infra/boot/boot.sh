@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slipway-boot.service, at every boot after the user data: one thread a core and huge pages where they are asked,
-# and the shared files. What brings a node its jobs, ecs, slipway-node or slurmd, needs this unit and waits for it.
+# slipway-boot.service, at every boot after the user data: sets one thread per core and huge pages if they are asked for,
+# and mounts the shared files. The services that bring jobs (ecs, slipway-node, slurmd) need this unit and wait for it.
 set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 shopt -s inherit_errexit
 
@@ -9,18 +9,18 @@ shopt -s inherit_errexit
 
 readonly SMT_CONTROL="${SLIPWAY_SMT_CONTROL:-/sys/devices/system/cpu/smt/control}"
 readonly HUGE_PAGES="${SLIPWAY_PROC:-/proc}/sys/vm/nr_hugepages"
-readonly MOUNT_ATTEMPTS=6 # a name of a mount target may be unknown for a while after it was made
+readonly MOUNT_ATTEMPTS=6 # DNS may not know a new mount target for a while
 
 main() {
   trap refuse_jobs ERR
-  during shared-files read_parameters # which says where they are
+  during shared-files read_parameters # they say where the files are
   during processor-threads one_thread_per_core "$(parameter smt)"
   during huge-pages reserve_pages "$(parameter huge_pages)"
   during shared-files mount_files files
   during shared-files mount_files scratch_files
 }
 
-# Bare metal has no CPU options that EC2 could set, so Linux takes the second threads away (kernel
+# EC2 has no CPU options for bare metal, so Linux switches the second threads off (kernel
 # documentation, "CPU hotplug in the Kernel").
 one_thread_per_core() {
   if [[ "$1" == "off" ]]; then
@@ -28,8 +28,8 @@ one_thread_per_core() {
   fi
 }
 
-# Not baked into the AMI: on a small machine that boots it, they would leave no memory for anything else. A container's
-# are another machine's. Fewer than asked are no failure: the launcher of a job says how many there are.
+# They are not baked into the AMI: a small machine that boots it would have no memory left. A container has those of its
+# host. Fewer than asked for are no failure: a job's launcher says how many there are.
 reserve_pages() {
   if [[ -n "$1" ]] && ! systemd-detect-virt --quiet --container; then
     echo "$1" >"$HUGE_PAGES"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slipway-packages.service: what AWS's own AMIs lack of what the scripts here call. A node without them works: its local
-# disks are not one, and CloudWatch hears nothing of it; the watchdog ends it all the same.
+# slipway-packages.service: installs programs that the scripts here call and AWS's own AMIs lack. A node works without
+# them, but uses one local disk only and reports nothing to CloudWatch; the watchdog can still end it.
 set -euo pipefail
 
 declare -A packages=([aws]=awscli-2 [mdadm]=mdadm [mkfs.xfs]=xfsprogs)
@@ -11,5 +11,5 @@ done
 if ((${#missing[@]} == 0)); then
   exit 0
 fi
-# Amazon Linux keeps its repositories in S3, which nodes without internet reach through the gateway endpoint.
+# Amazon Linux has its repositories in S3, which nodes without internet reach through the gateway endpoint.
 timeout 300 dnf install --assumeyes --quiet "${missing[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slipway-payload.service: on AWS's own AMIs, the software of this project that a node needs and user data has no room
-# for. It lies in S3 under its digest, as the launch template names it. A bake has it already, and is told of none.
+# slipway-payload.service: on AWS's own AMIs, installs this project's software, for which user data has no room. The
+# launch template names its digest, under which it is in S3. A baked AMI has it already, and nothing is named there.
 set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 shopt -s inherit_errexit
 
@@ -31,7 +31,7 @@ fetch() {
   echo "$sha256  $PAYLOAD.zip" | sha256sum --check --strict --quiet
   rm -rf "$PAYLOAD"
   python3 -m zipfile --extract "$PAYLOAD.zip" "$PAYLOAD"
-  chmod +x "$PAYLOAD"/boot/software/*.sh # which such an archive does not keep
+  chmod +x "$PAYLOAD"/boot/software/*.sh # a zip archive does not keep this
 }
 
 main

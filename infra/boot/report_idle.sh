@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# slipway-idle.timer: tells CloudWatch whether this node has a job: 1 for a node that is billed and has none, 0 for
-# one at work, and 0 for one that has just booted: the alarm that stops idle nodes looks at old values while there
-# are no new ones, and would stop a new node before the job that it was started for comes to it.
+# slipway-idle.timer: tells CloudWatch whether this node is idle: 1 without a job, 0 with one, and 0 right after the
+# boot. The alarm that stops idle nodes uses old values while there are no new ones, so it would otherwise stop a new
+# node before its job arrives.
 set -euo pipefail
 
 # shellcheck source=infra/boot/steps.sh
@@ -15,7 +15,7 @@ is_starting() {
 
 read_parameters
 
-# The login node has no jobs of its own, and stays.
+# A login node has no jobs, and stays.
 if [[ "$(parameter idle_report.work)" == "login" ]]; then
   exit 0
 fi

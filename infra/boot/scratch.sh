@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# slipway-scratch.service: the local NVMe disks as one, striped, because nothing on them has to outlive the node.
-# It holds jobs' /scratch, and what Docker keeps: an image of ten gigabytes is pulled to the root disk at 125 MB/s.
-# Docker's part is a folder of its own, which no container sees. After a reboot the disks are as they were.
+# slipway-scratch.service: stripes the local NVMe disks into one, because nothing on them has to outlive the node.
+# It holds jobs' /scratch and Docker's files: the root disk takes an image of ten gigabytes at only 125 MB/s.
+# Docker has a folder of its own, which no container sees. The disks keep their files over a reboot.
 set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 shopt -s inherit_errexit
 
@@ -13,7 +13,7 @@ readonly SCRATCH="$ROOT/scratch"
 readonly LOCAL="$ROOT/mnt/slipway-local"
 readonly DOCKER=("$ROOT/var/lib/docker" "$ROOT/var/lib/containerd")
 readonly LABEL=scratch # at most 12 characters on XFS
-readonly DLAMI="$ROOT/opt/dlami/nvme" # where AWS's Deep Learning AMIs put them, as one (dlami-nvme.service)
+readonly DLAMI="$ROOT/opt/dlami/nvme" # where dlami-nvme.service of AWS's Deep Learning AMIs mounts them as one
 
 main() {
   trap refuse_jobs ERR
@@ -44,7 +44,7 @@ prepare_scratch() {
   share_local
 }
 
-# Jobs and Docker have each their folder of the local disks.
+# Jobs and Docker each have a folder on the local disks.
 share_local() {
   local folder
   chmod 0711 "$LOCAL"
@@ -57,8 +57,8 @@ share_local() {
   restart_active containerd.service docker.service
 }
 
-# On an AMI that was not baked, they may have begun before this script was there, and would go on with the folders that
-# are hidden now.
+# On AWS's own AMIs they may have started before this script was there, and would go on using the folders that it now
+# hides.
 restart_active() {
   local unit
   for unit in "$@"; do
@@ -68,7 +68,7 @@ restart_active() {
   done
 }
 
-# An instance of EC2 is no container: in one, the disks that lsblk tells of are another machine's.
+# In a container lsblk lists the disks of another machine, so only an EC2 instance is asked.
 local_disks() {
   if systemd-detect-virt --quiet --container; then
     return 0
@@ -77,7 +77,7 @@ local_disks() {
   lsblk --nodeps --noheadings --output PATH,MODEL | awk '/EC2 NVMe Instance Storage/ { print $1 }'
 }
 
-# The device with the file system: the one of an earlier boot, or a new one.
+# Print the device with the file system: that of an earlier boot, or a new one.
 volume() {
   local device
   if device="$(blkid --label "$LABEL")"; then

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# verify_units.sh UNIT…: would each unit be started by the next boot? systemd itself answers, from the files alone:
-# `systemctl is-enabled` says yes of a unit whose start is dropped because it waits for what waits for it.
+# verify_units.sh UNIT…: check that the next boot would start each unit. systemd itself answers, from the files alone:
+# `systemctl is-enabled` says yes even for a unit that is never started because of a circle of waiting.
 set -euo pipefail
 
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
-# Of these two a boot consists: cloud-init's generator adds the second one to the first.
+# A boot consists of these two: cloud-init's generator adds the second to the first.
 printf '[Unit]\nWants=multi-user.target cloud-init.target\n' >"$folder/slipway-next-boot.target"
 said="$(SYSTEMD_LOG_LEVEL=debug SYSTEMD_LOG_TARGET=console SYSTEMD_UNIT_PATH="$folder:${SYSTEMD_UNIT_PATH:-}" \
   systemd-analyze verify --man=no "$folder/slipway-next-boot.target" 2>&1 || true)"
 if grep 'ordering cycle\|deleted to break' <<<"$said" >&2; then
-  echo 'slipway: the units wait for each other in a circle, and systemd starts some of them never' >&2
+  echo 'slipway: the units wait for each other in a circle, and systemd never starts some of them' >&2
   exit 1
 fi
 for unit in "$@"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# verify_waits.sh UNIT…: does each unit, which brings a node its jobs, start only after a boot that went well? systemd
-# itself answers, from the files alone: it says which drop-ins it reads, and a folder of another name is none.
+# verify_waits.sh UNIT…: check that each unit, which brings jobs to a node, starts only after a successful boot. systemd
+# itself answers, from the files alone: it says which drop-ins it reads, so a folder with a wrong name is found.
 set -euo pipefail
 
 if (($# == 0)); then

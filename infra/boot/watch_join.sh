@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# slipway-watchdog.timer: ends a node that does not join. Nobody else does: AWS Batch keeps the nodes of a job that
-# waits for one of them, calls the reason UNDETERMINED, and attaches no time limit to that. A node that has joined
-# once, or has work, is left alone until its next boot.
+# slipway-watchdog.timer: ends a node that does not join its cluster. Nothing else does: AWS Batch keeps all nodes of a
+# job that waits for one of them, calls the reason UNDETERMINED, and sets no time limit for it. A node that has joined
+# or has work is left alone until its next boot.
 set -euo pipefail
 
 # shellcheck source=infra/boot/steps.sh
@@ -34,9 +34,9 @@ main() {
   fi
 }
 
-# ECS's agent tells an ARN as soon as the cluster knows it. PCS's agent starts Slurm's own services once the instance
-# is registered, and those are active when they have their configuration from the controller: slurmd where jobs run,
-# sackd where people log in. slipway-node writes the file itself.
+# ECS's agent returns an ARN once the cluster knows it. PCS's agent starts Slurm's services once the instance is
+# registered; they are active once they have their configuration from the controller: slurmd on workers, sackd on login
+# nodes. On MPI nodes slipway-node writes $JOINED itself.
 has_joined() {
   case "$(parameter join.by)" in
     ecs-agent) [[ "$(curl --silent --max-time 5 "$AGENT" || true)" =~ \"ContainerInstanceArn\":[[:space:]]*\"arn: ]] ;;
@@ -45,8 +45,8 @@ has_joined() {
   esac
 }
 
-# Whether a unit in which this program runs is active. The program says which: AWS's installer names units after the
-# version of Slurm, such as slurmd-25.05.service (AWS PCS user guide, "Software installers to build custom AMIs").
+# True if a unit that runs this program is active. It is found by its process, because AWS's installer names units after
+# the version of Slurm, such as slurmd-25.05.service (AWS PCS user guide, "Software installers to build custom AMIs").
 has_active_unit() {
   local process
   while IFS= read -r process; do
@@ -58,7 +58,7 @@ has_active_unit() {
   return 1
 }
 
-# Once for the alarm, and once with the reason, for people and for `slipway explain`.
+# Report once for the alarm, and once with the reason for people and `slipway explain`.
 report() {
   local name cluster
   name="$(parameter join.metric)"
@@ -70,9 +70,9 @@ report() {
        \"Dimensions\": [$cluster, {\"Name\": \"Reason\", \"Value\": \"$1\"}]}]"
 }
 
-# Where the group is known it becomes smaller by this node, or it would start one that fails likewise, again and
-# again. AWS Batch keeps its groups to itself: there the node ends, and its job has to be cancelled. So does AWS PCS,
-# which puts the node back and starts another for the job that waits.
+# A known group becomes smaller by this node: otherwise it would start one that fails in the same way, again and again.
+# AWS Batch and PCS do not show their groups: there only the node ends, the service starts another while a job waits,
+# and the job has to be cancelled.
 end() {
   local group
   group="$(parameter join.group)"

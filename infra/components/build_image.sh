@@ -6,7 +6,7 @@ set -euo pipefail
 registry="${REPOSITORY%%/*}"
 name="${REPOSITORY#*/}"
 
-# A tag is a digest of the sources and never moves, so what is there already is what would be built.
+# A tag is a digest of the sources and never moves, so an existing image is the one that would be built.
 if aws ecr describe-images --repository-name "$name" --image-ids "imageTag=$TAG" >/dev/null 2>&1; then
   echo "$REPOSITORY:$TAG exists already"
   exit 0
@@ -14,7 +14,7 @@ fi
 
 aws ecr get-login-password | docker login --username AWS --password-stdin "$registry"
 if [ -d project ]; then
-  # A project's own image: what its Dockerfile makes, and on top of that the code that starts jobs.
+  # A project's own image: what its Dockerfile builds, and the code that starts jobs on top.
   dockerfile=project/Dockerfile
   docker build --pull --tag own-base project
   docker build --file on_top.Dockerfile --build-arg BASE=own-base --tag "$REPOSITORY:$TAG" .
@@ -23,8 +23,8 @@ else
   docker build --pull --file "$dockerfile" --tag "$REPOSITORY:$TAG" .
 fi
 
-# What the base image's tag meant today: the digest to write into the image's lock.toml. An own
-# one may name an argument or a stage there, which has none.
+# Print the digest of the base image's tag today, for the image's lock.toml. A project's Dockerfile
+# may name an argument or a stage there, which has no digest.
 base="$(sed -n 's/^FROM \([^ ]*\).*/\1/p' "$dockerfile" | head -n 1)"
 docker image inspect --format 'base image: {{join .RepoDigests " "}}' "$base" || true
 

@@ -91,23 +91,23 @@ def report_curve_command(job: str | None, rows: int, wanted: tuple[str, ...], as
         )
     highest = max(point.loss for point in all_points)
     shown = all_points if as_json else thinned(all_points, rows)
-    beside = [name for name in (*_USUAL, *wanted) if name in known]
+    metrics = [name for name in (*_USUAL, *wanted) if name in known]
     more = [
         Column(name=f"beside{number}", title=name, align="right", absent="-")
-        for number, name in enumerate(beside)
+        for number, name in enumerate(metrics)
     ]
     print_table(
         f"{found.run.name}: {_how_far(all_points[-1])}",
         (*CURVE_COLUMNS, *more, _DRAWN),
-        [_row(point, () if as_json else beside, highest) for point in shown],
+        [_row(point, () if as_json else metrics, highest) for point in shown],
         as_json=as_json,
     )
-    if left := [name for name in known if name not in beside]:
+    if left := [name for name in known if name not in metrics]:
         say(f"it also reports {', '.join(left)}: --metric NAME")
 
 
-def _row(point: Point, beside: Sequence[str], highest: float) -> dict[str, object]:
-    others = {f"beside{number}": point.metrics.get(name) for number, name in enumerate(beside)}
+def _row(point: Point, metrics: Sequence[str], highest: float) -> dict[str, object]:
+    others = {f"beside{number}": point.metrics.get(name) for number, name in enumerate(metrics)}
     return {**asdict(point), "curve": bar(point.loss, highest), **others}
 
 
@@ -196,13 +196,13 @@ def _of_recipe(
 
 def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> list[AnyFound]:
     targets = find.targets_to_search(target, region)
-    found = sorted((find.find_run(name, targets) for name in names), key=lambda each: each.run.nodes or 0)
+    found = sorted((find.find_run(name, targets) for name in names), key=lambda job: job.run.nodes or 0)
     first = found[0]
-    for each in found[1:]:
-        same = (each.run.recipe, each.run.target, settings_of(each.detail))
+    for job in found[1:]:
+        same = (job.run.recipe, job.run.target, settings_of(job.detail))
         if same != (first.run.recipe, first.run.target, settings_of(first.detail)):
             raise NothingToCompare(
-                f"jobs '{first.run.name}' and '{each.run.name}' differ in more than the number of nodes",
+                f"jobs '{first.run.name}' and '{job.run.name}' differ in more than the number of nodes",
                 hint="compare runs of one recipe with the same settings on one target",
             )
     if first.run.nodes != 1:
@@ -297,8 +297,8 @@ def report_tensorboard_command(
 def _own_folder(found: AnyFound) -> Path | None:
     """Return the folder to which the job writes its charts, if this machine can see it."""
     mount = found.target.file_system_mount
-    own = None if mount is None else Path(mount) / "logs" / found.run.name
-    return own if own and own.is_dir() else None
+    folder = None if mount is None else Path(mount) / "logs" / found.run.name
+    return folder if folder and folder.is_dir() else None
 
 
 def _charts(found: AnyFound, folder: Path) -> ScalarFile:
@@ -326,8 +326,8 @@ def _follow(found: AnyFound, charts: ScalarFile, server: subprocess.Popen[bytes]
 
 def _program() -> list[str]:
     """Return the path of TensorBoard, from this Python's folder or from PATH."""
-    beside = Path(sys.executable).with_name(PROGRAM)
-    path = str(beside) if beside.exists() else shutil.which(PROGRAM)
+    installed = Path(sys.executable).with_name(PROGRAM)
+    path = str(installed) if installed.exists() else shutil.which(PROGRAM)
     if path is None:
         raise SlipwayError(
             f"{PROGRAM} is not installed here",

@@ -263,8 +263,8 @@ def estimates(
     return workload, where, found, {}
 
 
-def row(own: Estimate, place: PricedHardware) -> Mapping[str, object]:
-    return {**asdict(own), "price": asdict(place.rate) if place.rate else None}
+def row(estimated: Estimate, place: PricedHardware) -> Mapping[str, object]:
+    return {**asdict(estimated), "price": asdict(place.rate) if place.rate else None}
 
 
 def heading(workload: Workload, place: PricedHardware) -> str:

@@ -193,9 +193,9 @@ def estimate_idle(name: str, *, as_json: bool) -> None:
         [asdict(item) for item in items],
         as_json=as_json,
     )
-    own = [item for item in items if not is_shared(item.stack)]
+    unshared = [item for item in items if not is_shared(item.stack)]
     shared = [item for item in items if is_shared(item.stack)]
-    say(f"{name}: {total_usd_per_month(own):.2f} USD a month, and what is stored; nodes are not counted")
+    say(f"{name}: {total_usd_per_month(unshared):.2f} USD a month, and what is stored; nodes are not counted")
     if shared:
         say(
             f"its bakery: {total_usd_per_month(shared):.2f} USD a month while its stacks stand; other images "
@@ -238,7 +238,7 @@ def print_bill(
     from slipway.jobs.estimate.bill import NOT_COUNTED, assumed, bill
 
     taken = assumed(assumptions)
-    lines = [{"nodes": own.nodes, **asdict(line)} for own in found for line in bill(own, place, taken)]
+    lines = [{"nodes": size.nodes, **asdict(line)} for size in found for line in bill(size, place, taken)]
     print_table(f"the bill of {title}", BILL_COLUMNS, lines, as_json=as_json)
     for each in NOT_COUNTED:
         say(f"not counted: {each}")
@@ -301,15 +301,15 @@ def _tensors_across_nodes(
     from slipway.jobs.estimate.inputs.own_data import measurements
 
     layout = workload.layout
-    for own in found:
-        in_node = own.devices // own.nodes
+    for size in found:
+        in_node = size.devices // size.nodes
         if layout.tensor > in_node:
             inside = replace(workload, layout=replace(layout, tensor=in_node))
             with suppress(CannotEstimate):
-                rate = estimate(inside, place, own.nodes, measurements()).sequences_per_second
+                rate = estimate(inside, place, size.nodes, measurements()).sequences_per_second
                 yield (
-                    f"tensor degree {layout.tensor} crosses nodes of {in_node} devices: on {own.nodes} nodes "
-                    f"tensor={in_node} trains {rate / own.sequences_per_second:.1f} times as fast"
+                    f"tensor degree {layout.tensor} crosses nodes of {in_node} devices: on {size.nodes} "
+                    f"nodes tensor={in_node} trains {rate / size.sequences_per_second:.1f} times as fast"
                 )
 
 
@@ -353,15 +353,17 @@ _DEGREES = (("tensor", "tensor {}"), ("pipeline", "{} pipeline stages"))
 def run_words(workload: Workload, found: Sequence[Estimate]) -> str:
     """Describe the run: what a recipe with these settings trains, or what the model's name means."""
     layout = found[0].layout
-    steps = [f"{own.sequences_per_step:,} a step on {own.nodes} node{'s' * (own.nodes > 1)}" for own in found]
-    is_fixed = len({own.sequences_per_step for own in found}) == 1 < len(found)
+    steps = [
+        f"{size.sequences_per_step:,} a step on {size.nodes} node{'s' * (size.nodes > 1)}" for size in found
+    ]
+    is_fixed = len({size.sequences_per_step for size in found}) == 1 < len(found)
     words = [
         f"sequences of {workload.model.sequence_length:,} tokens",
         f"micro-batch {layout.micro_batch:,}",
         f"{found[0].sequences_per_step:,} a step"
         if is_fixed
         else " to ".join(dict.fromkeys((steps[0], steps[-1]))),
-        *(said.format(degree) for name, said in _DEGREES if (degree := getattr(layout, name)) > 1),
+        *(phrase.format(degree) for name, phrase in _DEGREES if (degree := getattr(layout, name)) > 1),
         "no sharding" if layout.sharding == "none" else layout.sharding,
         f"{layout.checkpointing} checkpointing of activations" if layout.checkpointing != "none" else "",
         "optimizer offloaded" if layout.offload else "",
@@ -381,8 +383,8 @@ def differs_from_article(workload: Workload) -> Iterator[str]:
         theirs = workload_of(workload.name, dict(each.split("=", 1) for each in settings.split()))
         if (theirs.model, theirs.layout) == (workload.model, workload.layout):
             return
-    said = "; ".join(f"{name}: {_options(settings)}" for name, settings in runs.items())
-    yield f"this is not the run that the article measured; that is: {said}"
+    text = "; ".join(f"{name}: {_options(settings)}" for name, settings in runs.items())
+    yield f"this is not the run that the article measured; that is: {text}"
 
 
 def _options(settings: str) -> str:

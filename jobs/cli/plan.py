@@ -312,17 +312,17 @@ def _row(plan: Plan, each: Assignment) -> Row:
     }
 
 
-def _alternative(own: Alternative) -> Row:
-    mode = own.option.mode
-    note = "chosen" if own.is_chosen else f"misses {own.misses}" if own.misses else ""
+def _alternative(alternative: Alternative) -> Row:
+    mode = alternative.option.mode
+    note = "chosen" if alternative.is_chosen else f"misses {alternative.misses}" if alternative.misses else ""
     return {
         "mode": words_of(mode),
-        "time": clock(own.option.seconds),
+        "time": clock(alternative.option.seconds),
         "error": f"± {mode.error:.0%}" if mode.error else mode.source,
-        "device_hours": f"{own.device_hours:,.2f}",
-        "usd": f"{own.option.dollars:,.2f}",
-        "makespan": clock(own.makespan),
-        "plan_usd": f"{own.dollars:,.2f}",
+        "device_hours": f"{alternative.device_hours:,.2f}",
+        "usd": f"{alternative.option.dollars:,.2f}",
+        "makespan": clock(alternative.makespan),
+        "plan_usd": f"{alternative.dollars:,.2f}",
         "note": note,
     }
 

@@ -139,13 +139,13 @@ def refuse_device(workload: Workload, instance: InstanceType) -> None:
 
 def _dealt(workload: Workload, place: PricedHardware, nodes: int) -> Workload:
     """Return the workload with the micro-batch that its job uses on this many nodes."""
-    own = workload.layout
-    if not workload.deals_batch or own.global_batch is None:
+    layout = workload.layout
+    if not workload.deals_batch or layout.global_batch is None:
         return workload
-    share, rest = divmod(own.global_batch, cluster_of(place.instance, nodes).devices)
-    sizes = range(min(own.micro_batch, share), 0, -1)
+    share, rest = divmod(layout.global_batch, cluster_of(place.instance, nodes).devices)
+    sizes = range(min(layout.micro_batch, share), 0, -1)
     size = next((size for size in sizes if share % size == 0 and not rest), 1)  # 1: refused by its share
-    return replace(workload, layout=replace(own, micro_batch=size))
+    return replace(workload, layout=replace(layout, micro_batch=size))
 
 
 def _make(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> _Made:

@@ -69,19 +69,19 @@ class _Said(NamedTuple):
 
 def read(lines: Iterable[str]) -> list[LoggedStep]:
     """Return one reading for each step, in order; of a step that was trained again, the later attempt's."""
-    kept: dict[float, LoggedStep] = {}
+    steps: dict[float, LoggedStep] = {}
     for found in _each(list(lines)):
         place: float = found.step if found.has_step or found.epoch is None else found.epoch
-        before = kept.get(place)
+        before = steps.get(place)
         if before is not None and before.attempt == found.attempt:
             metrics = {**before.metrics, **found.metrics}
-            kept[place] = replace(before, metrics=metrics, steps=before.steps or found.steps)
+            steps[place] = replace(before, metrics=metrics, steps=before.steps or found.steps)
         elif found.has_step:
-            kept[place] = found
+            steps[place] = found
         else:  # this attempt replaces all that an earlier one reported from here on
-            kept = {where: each for where, each in kept.items() if where < place}
-            kept[place] = replace(found, step=len(kept) + 1)
-    return [kept[place] for place in sorted(kept)]
+            steps = {where: each for where, each in steps.items() if where < place}
+            steps[place] = replace(found, step=len(steps) + 1)
+    return [steps[place] for place in sorted(steps)]
 
 
 @dataclass(slots=True)
@@ -109,21 +109,21 @@ class _Place:
         if self.bar is None or self.bar[1] == every:
             self.bar = done, every
 
-    def locate(self, said: _Said) -> _Said:
+    def locate(self, logged: _Said) -> _Said:
         """Return the reading with its step counted over all epochs, or at the last step if it names none."""
-        if said.step is None:
-            return said if self.step is None else said._replace(step=self.step)
-        first, last = self._epochs or (said.epoch, said.epoch)
-        if said.epoch is not None and first is not None and last is not None:
-            if said.step < self._raw and said.epoch > last:
-                self._an_epoch = self._an_epoch or said.steps or self._raw
-            self._epochs = min(first, said.epoch), said.epoch
-        self._raw = said.step
-        if self._an_epoch and said.epoch is not None and self._epochs is not None:
-            passed = int(said.epoch - self._epochs[0])
-            said = said._replace(step=passed * self._an_epoch + self._raw, steps=None)
-        self.step = said.step
-        return said
+        if logged.step is None:
+            return logged if self.step is None else logged._replace(step=self.step)
+        first, last = self._epochs or (logged.epoch, logged.epoch)
+        if logged.epoch is not None and first is not None and last is not None:
+            if logged.step < self._raw and logged.epoch > last:
+                self._an_epoch = self._an_epoch or logged.steps or self._raw
+            self._epochs = min(first, logged.epoch), logged.epoch
+        self._raw = logged.step
+        if self._an_epoch and logged.epoch is not None and self._epochs is not None:
+            passed = int(logged.epoch - self._epochs[0])
+            logged = logged._replace(step=passed * self._an_epoch + self._raw, steps=None)
+        self.step = logged.step
+        return logged
 
     def attempt_at(self, where: float) -> int:
         """Return the attempt; a step that goes back without a restart line starts another."""
@@ -142,28 +142,28 @@ def _each(lines: Sequence[str]) -> Iterator[LoggedStep]:
             place.begin(line, number)
         if (bar := _bare_bar(line)) is not None:
             place.see_bar(*bar)
-        if (said := _said(line)) is None:
+        if (logged := _said(line)) is None:
             continue
-        if said.step is None and place.bar is not None:
+        if logged.step is None and place.bar is not None:
             done, every = _bar_beside(lines[number + 1 : number + 1 + _NEAR], place.bar)
-            said = said._replace(step=done, steps=every)
-        said = place.locate(said)
-        where = said.epoch if said.step is None else said.step
+            logged = logged._replace(step=done, steps=every)
+        logged = place.locate(logged)
+        where = logged.epoch if logged.step is None else logged.step
         if where is None:
             continue
         yield LoggedStep(
-            step=said.step or 0,
-            has_step=said.step is not None,
-            steps=said.steps,
-            epoch=said.epoch,
+            step=logged.step or 0,
+            has_step=logged.step is not None,
+            steps=logged.steps,
+            epoch=logged.epoch,
             attempt=place.attempt_at(where),
-            metrics=said.metrics,
+            metrics=logged.metrics,
             line=number,
         )
 
 
 def _said(line: str) -> _Said | None:
-    return next((said for form in _FORMS if (said := form(line)) is not None), None)
+    return next((logged for form in _FORMS if (logged := form(line)) is not None), None)
 
 
 # Records: transformers' Trainer and TRL print a dict; programs that follow our contract print JSON.
@@ -289,12 +289,12 @@ def _words(line: str) -> _Said | None:
     has_place = step is not None or epoch is not None or _ALONE.match(line)
     if not losses or not has_place or _NOT_OF_A_STEP.search(line):
         return None
-    beside = {name: _value(found["value"]) for name, each in _BESIDE.items() if (found := each.search(line))}
+    metrics = {name: _value(found["value"]) for name, each in _BESIDE.items() if (found := each.search(line))}
     return _Said(
         int(step["step"]) if step else None,
         int(step["steps"]) if step and step["steps"] else None,
         _epoch_of(line, float(epoch["epoch"])) if epoch else None,
-        {**beside, **losses},
+        {**metrics, **losses},
     )
 
 
@@ -317,15 +317,15 @@ def _named(values: Mapping[str, float]) -> dict[str, float]:
     """Return each metric under one name; where a library prints two, the plain name wins."""
     named: dict[str, float] = {}
     for name, value in values.items():
-        own = _NAMES.get(name, name.removeprefix(_TRAINING))
-        own = _NAMES.get(own, own)
-        if own == "epoch":
+        short = _NAMES.get(name, name.removeprefix(_TRAINING))
+        short = _NAMES.get(short, short)
+        if short == "epoch":
             continue
         for word in _HELD_OUT:
-            if own.startswith((f"{word}_", f"{word}/")):
-                own = f"{HELD_OUT}{own[len(word) + 1 :]}"
-        if own == name or own not in values:
-            named[own] = value
+            if short.startswith((f"{word}_", f"{word}/")):
+                short = f"{HELD_OUT}{short[len(word) + 1 :]}"
+        if short == name or short not in values:
+            named[short] = value
     return named
 
 

@@ -179,8 +179,8 @@ def take_back(readiness: Readiness, instance_id: str, why: str) -> Readiness:
 
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:
     """Return an answer for each running member; a new one has not been asked yet."""
-    said = {node.instance_id: node for node in readiness.nodes} if readiness else {}
-    return [said.get(member.instance_id) or _not_asked(member) for member in members]
+    answers = {node.instance_id: node for node in readiness.nodes} if readiness else {}
+    return [answers.get(member.instance_id) or _not_asked(member) for member in members]
 
 
 def _not_asked(member: Member) -> Answer:
@@ -245,8 +245,8 @@ def mpirun_environment(mpi: str, launch: Launch) -> dict[str, str]:
     # oneCCL, without an MPI of its own, connects through libfabric; its worker thread takes a core.
     ccl = {"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"} if launch.has_ccl else {}
     uses_fabric = launch.efa_interfaces or launch.has_ccl or mpi == INTEL_MPI
-    own = MPIS[mpi].variables(launch)
-    return {**threads, **(fabric if uses_fabric else {}), **ccl, **own, **launch.environment}
+    variables = MPIS[mpi].variables(launch)
+    return {**threads, **(fabric if uses_fabric else {}), **ccl, **variables, **launch.environment}
 
 
 def hostfile_text(mpi: str, launch: Launch) -> str:
@@ -255,9 +255,9 @@ def hostfile_text(mpi: str, launch: Launch) -> str:
 
 
 def _open_mpi(launch: Launch) -> list[str]:
-    names = [word for name in sorted(_names(OPEN_MPI, launch)) for word in ("-x", name)]
+    options = [word for name in sorted(_names(OPEN_MPI, launch)) for word in ("-x", name)]
     world = str(launch.ranks_per_host * len(launch.hosts))
-    return ["--hostfile", launch.hostfile, "-np", world, *_open_mpi_binding(launch), *names]
+    return ["--hostfile", launch.hostfile, "-np", world, *_open_mpi_binding(launch), *options]
 
 
 def _open_mpi_binding(launch: Launch) -> list[str]:

@@ -132,9 +132,9 @@ class Cost:
             hours = UNKNOWN if self.node_hours is None else f"{self.node_hours:g}"
             return f"an amount that is not known ({hours} node-hours at no known price)"
         price = f"{self.price.usd_per_hour} USD {TERM_WORDS[self.price.term]}"
-        said = f"{self.node_hours:g} node-hours at {price}, {self.price.region}, {self.price.date}"
+        text = f"{self.node_hours:g} node-hours at {price}, {self.price.region}, {self.price.date}"
         # Spot's price changes by the hour, and a block's is that of the day on which it is bought.
-        return f"{'up to' if self.price.term == ON_DEMAND else 'about'} {self.usd:.2f} USD ({said})"
+        return f"{'up to' if self.price.term == ON_DEMAND else 'about'} {self.usd:.2f} USD ({text})"
 
 
 class NoAmount(SlipwayError):

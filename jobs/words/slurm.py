@@ -267,11 +267,11 @@ def _records(record_type: type[Any], record: Mapping[str, Any], name: str) -> Se
     if not isinstance(found, list):
         raise _damaged(f"has no {name}")
     known = record_type.__dataclass_fields__
-    for each in found:
-        if not isinstance(each, dict) or (wrong := wrong_fields(record_type, each)):
-            said = ", ".join(wrong) if isinstance(each, dict) else "is no object"
-            raise _damaged(f"has one of {name} that {said}")
-    return [{field: each[field] for field in known} for each in found]
+    for row in found:
+        if not isinstance(row, dict) or (wrong := wrong_fields(record_type, row)):
+            problem = ", ".join(wrong) if isinstance(row, dict) else "is no object"
+            raise _damaged(f"has one of {name} that {problem}")
+    return [{field: row[field] for field in known} for row in found]
 
 
 def _damaged(what: str) -> DamagedAnswer:

@@ -1,4 +1,4 @@
-"""The readers of bytes that others wrote, each with a valid file. Another reader is a row of READERS."""
+"""List the readers of bytes that others wrote, each with a valid file. To add one, add a row to READERS."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ OURS = (SlipwayError, Refusal, ApiError, DataError)
 class Reader:
     read: Read
     valid: tuple[bytes, ...]
-    also: tuple[type[Exception], ...] = ()  # what its callers await beside our errors
+    also: tuple[type[Exception], ...] = ()  # an error that its callers expect besides ours
 
 
 def of_text(read: Callable[[str], object]) -> Read:
@@ -306,7 +306,7 @@ def packed(*, name: str = "a/b.py", link: str | None = None) -> bytes:
 
 
 def unpack(content: bytes) -> None:
-    """Unpack what claims to be the archive that was submitted: its digest is right, and its bytes are any."""
+    """Unpack any bytes that claim to be the submitted archive, with the right digest."""
     plain = content
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "x.tar.gz").write_bytes(gzip.compress(plain, 1))
@@ -326,7 +326,7 @@ def read_table(path: Path) -> object:
 
 
 def signed_manifest(content: bytes) -> object:
-    """Read a manifest whose own digest is right, whatever else it says."""
+    """Read a manifest with any content and the right digest."""
     try:
         record = json.loads(content)
         record["sha256"] = manifest.digest_of({key: record[key] for key in record if key != "sha256"})

@@ -1,4 +1,4 @@
-"""Readers of what arrives at the yard's gateway: signatures, and the bodies of each of AWS's protocols."""
+"""List the readers of requests to the yard's gateway: signatures, and bodies in each of AWS's protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever bytes a reader is given, it returns a value or says in an error of ours what is wrong, soon."""
+"""A reader of any bytes soon returns a value, or says in one of our errors what is wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.any_input import requests
 from tests.any_input.readers import CONFIG, OURS, READERS, Reader, js
 
 # Any bytes, and valid files with something nasty in place of a piece or of a value of JSON.
-# What readers stumble over: numbers that are none or too large, nesting, half characters, other kinds.
+# Pieces that readers may fail on: NaN or huge numbers, nesting, half characters, other kinds of values.
 NASTY: tuple[bytes, ...] = (
     *(b"", b"\0", b"\xff", b"\xc3", b"\n", b"\r", b"\t", b"\xef\xbb\xbf", b"\xe2\x80\xa8"),
     *(b"-", b"-1", b"0", b"1.5", b"1e999", b"NaN", b"-Infinity", b"9" * 30, b"9" * 5000, "²".encode()),
@@ -121,14 +121,14 @@ def hold(reader: Reader, examples: int) -> None:
     def each(content: bytes) -> None:
         read(reader, content)
 
-    CLEAR.write_text("5", encoding="ascii")  # the peak counts from here
+    CLEAR.write_text("5", encoding="ascii")  # count the peak of memory from here
     before = peak()
     each()
     assert peak() - before < MOST_BYTES
 
 
 def read(reader: Reader, content: bytes) -> None:
-    """Read, and let through what is no error of ours."""
+    """Read, and let every error through that is not ours."""
     begun = time.process_time()
     with suppress(*OURS, *reader.also):
         reader.read(content)
@@ -143,7 +143,7 @@ def peak() -> int:
 NESTED = b"[" * 20_000
 HEADER, PRESIGNED, OLD = (each.encode() for each in (requests.HEADER, requests.PRESIGNED, requests.OLD))
 LONG = b"9" * 5000
-# What once ended a reader with an error of Python: BI-449 and BI-452.
+# Inputs that once ended a reader with an error of Python: BI-449 and BI-452.
 ONCE: tuple[tuple[str, bytes], ...] = (
     ("ami record", LONG),
     ("ami record", NESTED),

@@ -12,7 +12,7 @@ from tests.architecture import tracked
 
 HEADER = re.compile(r"^\|\s*I want\s*\|", re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
-# What a newcomer asks first. More rows are welcome; these may not go.
+# The questions that a newcomer asks first. Rows may be added, but these must stay.
 WANTED = (
     "a new instance type",
     "another cluster of a known kind",

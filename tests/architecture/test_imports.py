@@ -1,4 +1,4 @@
-"""Who may import what: scripts/check asks import-linter for the storeys, and the rest is a table here."""
+"""Modules import only what they may: import-linter checks the layers, and the tables here the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOMES = {
     "cfnlint": ("yard/", "infra/gates/", "infra/verify/gates.py", "tests/"),
     "rich": ("jobs/output.py", "tests/"),
     "scripts": ("scripts/", "tests/"),
-    # It reads without classes: whatever a pickle names is an inert record there.
+    # It reads pickles without classes: each name in one becomes an inert record.
     "pickle": (
         "containers/models/distributed_slices.py",
         "tests/containers/models/test_distributed_slices.py",
@@ -65,7 +65,7 @@ def test_the_types_of_every_service_of_the_cdk_that_is_used_are_checked() -> Non
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Imports for typing and inside functions count: who reads one file of a circle has to read all."""
+    """Imports for typing and inside functions count, too: who reads one file of a circle has to read all."""
     graph = grimp.build_graph("slipway", "scripts", cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError with the circle

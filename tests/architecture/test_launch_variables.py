@@ -1,4 +1,4 @@
-"""The names of the launch contract have one home, so whoever writes a variable and whoever reads it agree."""
+"""The names of launch variables are written in one place, so writers and readers of a variable agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.architecture import tracked
 
 HOME = "containers/runtime/contract/variables.py"
 NAMES = {value for name, value in vars(variables).items() if name.isupper()}
-# A user's own training reads what documentation promises, and imports nothing of ours.
+# A user's own training reads documented variables, and imports nothing of ours.
 USERS_OWN = ("tests/", "docs/", "jobs/code/template/")
 CODE = [path for path in tracked.paths(".py") if not path.startswith(USERS_OWN)]
 

@@ -1,4 +1,4 @@
-"""A code that points to a list, such as BI-052 or F15, points to a row that a reader finds in docs/.
+"""Every code such as BI-052 or F15 has a row in a list of docs/, and what the row names exists.
 
 A row of those lists says in `held_by` which tests hold it (`file::test`, or only the file where
 it runs the row's inputs as parameters), or `nothing: ` and the reason. A doubt of docs/doubts.md may also be

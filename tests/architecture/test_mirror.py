@@ -1,4 +1,4 @@
-"""Tests lie where what they test lies: a folder below tests/ is a folder of the tree."""
+"""Each folder below tests/ mirrors the folder of the code that it tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from tests.architecture import tracked
 
-# What belongs to no room: the house as a whole.
+# Folders of tests about the whole repository.
 WHOLE_HOUSE = {"any_input", "architecture", "end_to_end"}
 
 

@@ -1,4 +1,4 @@
-"""Every version is exact and locked; what a lock says is what the project asks for."""
+"""Every version is exact and locked, and each lock agrees with what the project asks for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.architecture import tracked
 
 LOCKS = [path for path in tracked.paths(".txt") if path.startswith("scripts/locks/")]
-OLDEST_CDK = (2, 1147, 0)  # the least that reads the cloud assembly of aws-cdk-lib 2.275
+OLDEST_CDK = (2, 1147, 0)  # the oldest that reads the cloud assembly of aws-cdk-lib 2.275
 EXACT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,]+\])?==(?P<version>[\w.+!-]+)")
 
 

@@ -1,4 +1,4 @@
-"""What people expect of a project is there, and asks for nothing from outside."""
+"""The files that people expect of a project are there, and need nothing from outside."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What may know nothing of the world: the packages that only decide, and a runtime that only needs Python.
+"""Packages that only decide read no clock and no outside state, and the runtime needs only Python.
 
-import-linter's contracts in pyproject.toml hold the same for what comes in by way of other modules; here is
-what they cannot see: clocks, chance, and packages that nobody listed. A new pure package is one row of PURE.
+import-linter's contracts in pyproject.toml check imports through other modules; the tests here check what it
+cannot see: clocks, chance, and unlisted packages. To add a pure package, add a row to PURE.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tests.architecture import tracked
 
 WORDS = ("slipway.jobs.words",)
-# The package, and what of ours it may import. One that does not exist yet holds as soon as it does.
+# Each package with those of our packages that it may import.
 PURE = {
     "slipway.jobs.words": (
         *WORDS,
@@ -43,7 +43,7 @@ PURE = {
         "numpy",
     ),
 }
-# Gathers what the estimate, which is pure, stands on.
+# It gathers the inputs of the estimate, which is pure.
 NOT_PURE = "jobs/estimate/inputs/"
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
@@ -73,7 +73,7 @@ def foreign(nodes: Iterable[ast.AST], allowed: tuple[str, ...]) -> list[str]:
 
 
 def worldly(nodes: Iterable[ast.AST]) -> list[str]:
-    """Calls whose answer another run would not get: a seeded `random.Random(seed)` is none."""
+    """Find calls whose result differs from run to run; a seeded `random.Random(seed)` is allowed."""
     found = []
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module in ("random", "secrets"):

@@ -1,4 +1,4 @@
-"""A kind of cluster is whole or not there: each list of kinds and each folder of parts names the others."""
+"""Every kind of cluster is complete: all lists of kinds and all folders of parts name the same kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.jobs.words.targets import KINDS
 from tests.architecture import tracked
 from tests.architecture.test_change_table import names_in, rows
 
-# A kind is registered where three or more of them stand in one table, type or class.
+# A table, type or class that names three or more kinds is a registry of kinds.
 KINDS_IN_A_REGISTRY = 3
 MOST_REGISTRIES = 10
 NOT_REGISTRIES = {

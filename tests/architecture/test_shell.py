@@ -1,4 +1,4 @@
-"""Shell scripts and Dockerfiles pass their linters, and what can be run is marked so."""
+"""Shell scripts and Dockerfiles pass their linters, and scripts are executable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no tracked file may hold: unreadable bytes, paths of one machine, addresses of package registries."""
+"""No tracked file holds unreadable bytes, paths of one machine or addresses of package registries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IMAGES = (".png", ".jpg", ".ico")
 TEXTS = [path for path in tracked.paths() if not path.endswith(IMAGES)]
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
-# A place of its own: a first-boot script and an image have a /tmp that is theirs.
+# Exceptions: a first-boot script and an image have a /tmp of their own.
 OWN_TMP = ("tests/", "infra/boot/", "infra/components/", "containers/")
 MACHINE_PATHS = re.compile(r"(?<![\w.\-}])/(?:work|home|root|Users)/\w|(?<![\w.\-}])/work\b(?!/)")
 TMP = re.compile(r"(?<![\w.\-}$])/tmp/")
@@ -47,7 +47,7 @@ def test_no_file_names_a_path_of_one_machine() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    """Whoever installs decides where from: a mirror, a proxy, an index of their own."""
+    """Each user decides where to install from: a mirror, a proxy, an index of their own."""
     assert not lines_with(REGISTRIES)
 
 

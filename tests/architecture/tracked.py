@@ -38,7 +38,7 @@ def text(path: str) -> str:
 
 @cache
 def syntax(path: str) -> ast.Module:
-    gc.disable()  # or it would look again and again at the millions of nodes that stay
+    gc.disable()  # the collector would otherwise look at the millions of nodes again and again
     try:
         return ast.parse(text(path), filename=path)
     finally:
@@ -47,7 +47,7 @@ def syntax(path: str) -> ast.Module:
 
 @cache
 def nodes(path: str) -> tuple[ast.AST, ...]:
-    """Return every node of a file's syntax: to walk the tree takes longer than all that is asked of it."""
+    """Return every node of a file's syntax tree, cached: walking the tree takes longer than the tests."""
     return tuple(ast.walk(syntax(path)))
 
 

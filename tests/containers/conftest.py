@@ -1,4 +1,4 @@
-"""The yard's S3, for what reads text, rows and models from there; threads; a SIGTERM for a training."""
+"""Fixtures: the yard's S3 for text, rows and models, limits on threads, and a SIGTERM for a training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread_of_torch() -> None:
-    """Compute in one thread: beside other tests two wait for each other, and tiny models need no more."""
+    """Compute in one thread: next to other tests two wait for each other, and tiny models need only one."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
 
@@ -36,7 +36,7 @@ def live_thread(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_sigterm() -> Iterator[None]:
-    """A training listens to it; the test session should not."""
+    """A training handles the signal; the test session must not."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)

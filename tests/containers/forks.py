@@ -1,4 +1,4 @@
-"""Programs of ranks: a module in a process of its own, which imports torch once and forks for each rank."""
+"""Runs ranks as forks of one process, which runs a module and imports torch once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fork_each(world: int, body: Callable[[int], int | None]) -> list[int]:
             code = 1
             try:
                 code = body(rank) or 0
-            except BaseException:  # noqa: BLE001 - a fork ends here, whatever it was
+            except BaseException:  # noqa: BLE001 - a fork must end here after any exception
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The metadata of an EC2 instance, as IMDSv2 serves it: nothing without a token, 404 for what is not."""
+"""Serves an EC2 instance's metadata as IMDSv2 does: nothing without a token, and 404 for missing paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Metadata:
         self.asked: list[tuple[int, str]] = []  # status, path
 
     def give_keys(self, expires: str = "2099-01-01T00:00:00Z") -> None:
-        """Give the keys of a role: others each time that somebody asks, KEY_ID first."""
+        """Return a role's keys: different ones for each request, KEY_ID first."""
         numbers = count(1)
 
         def keys() -> str:

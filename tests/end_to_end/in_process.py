@@ -1,7 +1,7 @@
 """Deploys declared clusters without the CDK's command line: synthesis here, stacks by the yard's API.
 
-The command line is walked by test_cdk_cli.py, test_clusters.py, README's session and the roads. Each time
-it writes the templates of all clusters, and here those of one are enough.
+test_cdk_cli.py, test_clusters.py, README's session and the roads use the command line, which writes the
+templates of all clusters each time; here those of one are enough.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOOK_AGAIN = {"Delay": 0.2, "MaxAttempts": 1500}
 
 @contextmanager
 def deployed(shell: Shell, folder: Path, *clusters: str, **settings: str) -> Iterator[None]:
-    """Deploy clusters, all with these settings; what they stored goes with them at the end."""
+    """Deploy clusters, all with these settings; delete them with their data at the end."""
     stacks = deploy(shell, folder, *clusters, **settings)
     yield
     for cluster in clusters:
@@ -52,7 +52,7 @@ def deploy(
 
 
 def create(shell: Shell, folder: Path) -> list[str]:
-    """Create the stacks of an assembly, each once those that it needs are there."""
+    """Create the stacks of an assembly, each after those that it needs."""
     artifacts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
     stacks = {name: each for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
     cloudformation, waiting, created = shell.client("cloudformation"), dict(stacks), list[str]()

@@ -1,4 +1,4 @@
-"""The login node of a Slurm cluster of the yard, and what a person types there."""
+"""Types commands on the login node of a Slurm cluster of the yard."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.waiting import until
 
 PATIENCE_SECONDS = 600.0
-LOOK_AGAIN_SECONDS = 2.0  # each look enters the host
+LOOK_AGAIN_SECONDS = 2.0  # each look is a session on the host
 FOLDER = f"{places.SHARED}/trial"
 WAITS = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
-CHARTS = "events.out.tfevents.*"  # as TensorBoard looks for them
+CHARTS = "events.out.tfevents.*"  # the names by which TensorBoard finds them
 STEP = re.compile(r"step (\d+)\b.*?\bloss (\d+\.\d+)")
 
 
@@ -61,7 +61,7 @@ class LoginNode:
         assert self.job(job)["JobState"] == "COMPLETED", self.log(log)
 
     def _has_ended(self, job: str) -> bool:
-        """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
+        """Look, and let a requeued job start before the end of the two minutes for which Slurm delays it."""
         found = self.job(job)
         if found["Reason"] == "BeginTime":
             start_requeued(lambda *words: self.types(f"{shlex.join(words)} || true"), job)
@@ -80,7 +80,7 @@ class LoginNode:
         return address[1]
 
     def charts(self, job: str) -> list[str]:
-        """Return the files of a job that TensorBoard shows, those in which it finds a loss."""
+        """Return the files of a job in which TensorBoard finds a loss."""
         found = f"find {places.SHARED} -path '*/{job}/*' -name '{CHARTS}' -exec grep -la loss {{}} +"
         return sorted(self.types(found).splitlines())
 

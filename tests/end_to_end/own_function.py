@@ -1,4 +1,4 @@
-"""A user's functions on two nodes of any cluster: what each rank returns, and what one raises."""
+"""Runs a user's functions on two nodes of any cluster, and checks what ranks return and raise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCRIPT = Path(__file__).parent / "apps" / "own_function.py"
 
 
 def call_functions(shell: Shell, cluster: str, folder: Path) -> None:
-    """See that ranks compute together and return tensors, and that an exception says its rank and lines."""
+    """Check that ranks compute together and return tensors, and an exception names its rank and lines."""
     shutil.copy(_SCRIPT, folder / "sweep.py")
     here = replace(shell, folder=folder)
     both = [[0, [30.0, 60.0]], [1, [30.0, 60.0]]]
@@ -28,7 +28,7 @@ def call_functions(shell: Shell, cluster: str, folder: Path) -> None:
 
 
 def run_the_example_of_the_page(shell: Shell, folder: Path) -> None:
-    """See that the script of docs/python.md prints what its two ranks computed."""
+    """Check that the script of docs/python.md prints what its two ranks computed."""
     (example,) = _EXAMPLE.findall(_PAGE.read_text(encoding="utf-8"))
     (folder / "sweep.py").write_text(example, encoding="utf-8")
     said = replace(shell, folder=folder).must("python", "sweep.py")

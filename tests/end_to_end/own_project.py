@@ -1,4 +1,4 @@
-"""A user's project as `slipway init` writes it, trained slowly enough to lose a node meanwhile."""
+"""A user's project as `slipway init` writes it, which trains slowly enough to lose a node meanwhile."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def draw_later(*asked):
 train.samples = draw_later
 sys.exit(train.main())
 """
-# As `python train.py`, a twentieth of a second for each step.
+# Like `python train.py`, but each step takes a twentieth of a second.
 TRAIN_SLOWLY = ("env", f"STEPS={STEPS}", "PAUSE=0.05", "python", "-c", _SLOWLY)
-# For a cluster on which it takes a while to kill a node.
+# For a cluster on which killing a node takes a while.
 TRAIN_MORE_SLOWLY = ("env", f"STEPS={STEPS}", "PAUSE=0.25", "python", "-c", _SLOWLY)
-# Another recipe of the project, beside the one that it begins with.
+# Another recipe of the project, in addition to its first one.
 SLOW_RECIPE = '''"""Trains the network of train.py slowly."""
 
 import os
@@ -62,14 +62,14 @@ def train(config):
 
 
 def begin_project(shell: Shell, folder: Path) -> Shell:
-    """Begin a project in the folder, with a slow recipe; return a shell that stands in it."""
+    """Begin a project in the folder, with a slow recipe; return a shell in that folder."""
     shell.must("slipway", "init", str(folder))
     (folder / "recipes" / "slow.py").write_text(SLOW_RECIPE, encoding="utf-8")
     return replace(shell, folder=folder)
 
 
 def losses(log: str) -> dict[int, set[float]]:
-    """Return what a log of the project's train.py says of each step, in all attempts."""
+    """Return each step's line of train.py in a log, over all attempts."""
     found: dict[int, set[float]] = {}
     for step, loss in re.findall(r"step (\d+)/\d+  loss (\d+\.\d+)", log):
         found.setdefault(int(step), set()).add(float(loss))
@@ -77,7 +77,7 @@ def losses(log: str) -> dict[int, set[float]]:
 
 
 def refuse_another_curve(log: str, folder: Path) -> None:
-    """See that train.py of the folder resumed, with the losses of two ranks that nobody disturbs here."""
+    """Check that the folder's train.py resumed, with the losses of two undisturbed ranks."""
     assert "resuming from step" in log
     own = {
         "STEPS": str(STEPS),

@@ -1,6 +1,6 @@
-"""The commands of each road's page, to be run in its order in a yard that nobody made ready.
+"""Runs the commands of each road's page in order, in a new yard.
 
-A command that cannot run here says so in the page, in its comment: `not in the yard: …`.
+The page marks a command that cannot run here with a comment: `not in the yard: …`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tests.end_to_end.conftest import Shell
 BAKE_SECONDS = 1200  # a Debian, 150 packages, 200 MB of wheels, and two imports of torch
 _COMMANDS = r"^## {}$.*?^```sh\n(.*?)^```$"  # of a section
 _NOT_HERE = "# not in the yard:"
-_MAY_FAIL = "slipway preflight"  # its exit code says that something is missing, as it should at first
+_MAY_FAIL = "slipway preflight"  # its exit code says that something is missing, which is right at first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRoad:
-    """Plays the commands of one road's page where a user's own files lie in a folder."""
+    """Runs the commands of one road's page in a folder with a user's files."""
 
     name: str
     yard: Shell
     folder: Path
-    bakes: bool  # else an AMI into which nothing was baked takes the place of a bake
+    bakes: bool  # otherwise an empty AMI takes the place of a bake
 
     @classmethod
     def at(cls, name: str, shell: Shell, folder: Path, *, bakes: bool) -> PlayedRoad:
@@ -48,7 +48,7 @@ class PlayedRoad:
         return cls(name=name, yard=yard, folder=folder, bakes=bakes and not reason_for_no_base())
 
     def commands(self, section: str = "The commands") -> list[str]:
-        """Return the commands of a section, without comments and with lines that were continued joined."""
+        """Return the commands of a section, without comments and with continued lines joined."""
         page = (ROOT / "docs" / "roads" / f"{self.name}.md").read_text(encoding="utf-8")
         (block,) = re.findall(_COMMANDS.format(section), page, re.MULTILINE | re.DOTALL)
         lines = block.replace("\\\n", " ").splitlines()
@@ -57,7 +57,7 @@ class PlayedRoad:
         ]
 
     def play(self, commands: Iterable[str]) -> str:
-        """Run lines as typed, uploads from where the user's files are; return what the last said."""
+        """Run lines as typed, uploads from the user's folder; return what the last one printed."""
         said = ""
         for typed in commands:
             ran = self.yard.run("bash", "-c", self._here(typed), timeout_s=BAKE_SECONDS)
@@ -80,13 +80,13 @@ class PlayedRoad:
 
 
 def split_at(commands: Sequence[str], start: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commands before the first that begins so, and those from it on."""
+    """Split the commands before the first one that begins with these words."""
     at = next(number for number, command in enumerate(commands) if command.startswith(start))
     return commands[:at], commands[at:]
 
 
 def _write_own_files(shell: Shell, folder: Path) -> None:
-    """Make up what a user brings and the pages name, and keep it small."""
+    """Make the files that a page expects of a user, and keep them small."""
     (folder / "glue").mkdir()
     text = folder / "text"
     write_sample(text, 12345, 1_000_000)

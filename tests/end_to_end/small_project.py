@@ -1,4 +1,4 @@
-"""A project with only those of our clusters that a test deploys: `cdk` writes the templates of no others."""
+"""Makes a project with only the clusters that a test deploys, so that `cdk` writes no other templates."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ OPTIONS = (
     *("--nodes", "2", "--processes-per-node", "1", "--name", NAME, "--checkpoints", f"checkpoints/{NAME}"),
     *("--attempts", str(ATTEMPTS), "--timeout-hours", "2"),  # in all within Systems Manager's two days
 )
-# Whether a fault ends the attempt, or the training goes on.
+# True if the fault ends the attempt; otherwise training goes on.
 ENDS: Mapping[str, bool] = {"kill": True, "hang": True, "cut": True, "full": False, "throttle": False}
 OWN = {"hang": 1, "cut": 1, "full": 0}  # what the program does to itself, and at which rank
 LATELY_SECONDS = 5.0
@@ -44,7 +44,7 @@ class Stroke:
 
 
 def strokes(minutes: float, seed: int, kinds: Sequence[str]) -> list[Stroke]:
-    """Return one fault a minute, each kind in turn in an order of this seed, at a second that it draws."""
+    """Return one fault for each minute; the seed draws the order of the kinds and the second."""
     drawn, found = random.Random(seed), list[Stroke]()  # noqa: S311  # the same for a seed
     while len(found) < minutes:
         for kind in drawn.sample(sorted(kinds), len(kinds)):
@@ -64,10 +64,10 @@ class Soak:
     kinds: Sequence[str]
     strokes: list[Stroke] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
-    struck: set[int] = field(default_factory=set)  # a job that is just coming back is not struck
+    struck: set[int] = field(default_factory=set)  # a job that is restarting is not struck
 
     def run(self) -> dict[str, float]:
-        """Return the share of the time that was training, and the one that was expected."""
+        """Return the share of time spent training, and the expected one."""
         self.strokes = strokes(self.minutes, self.seed, self.kinds)
         target = self.yard.data("slipway", "cluster", "targets", self.on, "--json")
         if group := target.get("login_group"):  # Slurm takes jobs once its login node has booted
@@ -99,7 +99,7 @@ class Soak:
         self.jobs.append(sent["name"])
 
     def _trains(self, zero: float) -> bool:
-        """Return True once the job has told of a step lately; False if it does not before the next stroke."""
+        """Return True once the job has reported a step, or False if it has not before the next fault."""
         ends = time.time() + EVERY_SECONDS / 3
         while time.time() - zero - float(self._told("at")[-1]["at"]) > LATELY_SECONDS:
             if time.time() > ends:
@@ -116,7 +116,7 @@ class Soak:
             self.yard.must("slipway", "yard", "faults", "clear")
 
     def _node(self) -> tuple[str, ...]:
-        """Return the words for the last node: on MPI it is a host, on other clusters a number of the job."""
+        """Return the arguments that name the last node: a host on MPI, a number of the job elsewhere."""
         if self.on != "c6i":
             return self.jobs[-1], "1"
         hosts = self.yard.data("slipway", "status", "--on", self.on, "--nodes", "--json")
@@ -128,9 +128,9 @@ class Soak:
             time.sleep(min(LOOK_SECONDS, left))
 
     def _go_on(self) -> None:
-        """Do as a person whose job has had all its attempts: give the same command with --again."""
+        """Do what a user does after the last attempt: repeat the command with --again."""
         if self._state() == "failed":
-            ended_by_a_rank = self.on == "sagemaker"  # which tries again for faults of its own alone
+            ended_by_a_rank = self.on == "sagemaker"  # SageMaker tries again only after its own faults
             assert ended_by_a_rank or f"attempt {ATTEMPTS}: " in self._log(), self._log()
             self._submit()
 
@@ -194,5 +194,5 @@ def usual_pace(told: Sequence[Mapping[str, float]]) -> float:
 
 
 def pauses_of(told: Sequence[Mapping[str, float]]) -> list[float]:
-    """Return the seconds from what an attempt told last until the next one begins: it tells that first."""
+    """Return the seconds from an attempt's last line to the first line of the next attempt."""
     return [later["at"] - sooner["at"] for sooner, later in pairwise(told) if later["step"] <= sooner["step"]]

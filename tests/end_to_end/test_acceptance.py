@@ -20,17 +20,17 @@ from tests.end_to_end.conftest import ROOT, Shell, make_ready, yard_at
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 EMAIL = "acceptance@slipway.test"
-# Each bake takes minutes, and tests/end_to_end/test_c6i_road.py follows one.
+# Each bake takes minutes, and tests/end_to_end/test_c6i_road.py does one.
 BAKES = frozenset({"bake-mpi", "bake-batch", "bake-slurm"})
-# Of Slurm, whose price nobody here knows; tests/end_to_end/test_trn1_road.py walks its road.
+# The claims of Slurm, whose price we do not know; tests/end_to_end/test_trn1_road.py runs its road.
 SLURM = frozenset({"deploy-slurm", "job-slurm", "idle-slurm"})
-# What a yard may lack; the claim then says so.
+# Parts that a machine may lack for a yard; the claim then says so.
 MAY_BE_MISSING = frozenset({"preflight", "reboot", "job-sagemaker"})
 
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A yard of the module's own: a run refuses an account in which a cluster stands already."""
+    """A yard for this module, because a run refuses an account that has such a cluster already."""
     with yard_at(tmp_path_factory.mktemp("acceptance"), make_ready) as ready:
         yield ready
 
@@ -53,7 +53,7 @@ def start(shell: Shell, state: Path, claims: Sequence[str]) -> subprocess.Popen[
 
 
 def signal_at(process: subprocess.Popen[str], line: str, number: signal.Signals) -> str:
-    """Send the signal as soon as the line is printed; what was printed, to the end."""
+    """Send the signal as soon as the line is printed; return all that was printed."""
     assert process.stdout is not None
     said = ""
     for printed in process.stdout:

@@ -1,4 +1,4 @@
-"""Bakeries of machine images, deployed into the yard."""
+"""Bakeries of machine images are deployed into the yard."""
 
 from __future__ import annotations
 

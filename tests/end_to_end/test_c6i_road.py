@@ -1,6 +1,6 @@
 """The road to c6i from the start: no AMI, then one baked from the deployed stack, then the page's commands.
 
-A bake takes minutes, so there is one: all that needs no AWS hardware, for real.
+A bake takes minutes, so there is only one; it does everything that needs no AWS hardware.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READY_SECONDS = 120.0  # to join, and to answer an all-reduce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedDeployment:
-    """Holds what a deployment without an AMI said, and what it left."""
+    """Hold what a deployment without an AMI printed and left."""
 
     said: Finished
     resources: list[Any]
@@ -38,7 +38,7 @@ class RefusedDeployment:
 
 @pytest.fixture(scope="module")
 def refused(fresh_shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> RefusedDeployment:
-    """The first thing that is done in this yard."""
+    """Deploy without an AMI, as the first thing in this yard."""
     assembly = str(tmp_path_factory.mktemp("assembly"))
     deploy = ("cdk", "deploy", "c6i", "--require-approval", "never", "--output", assembly)
     said = fresh_shell.run(*deploy)
@@ -56,7 +56,7 @@ def refused(fresh_shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Ref
 def road(
     refused: RefusedDeployment, fresh_shell: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> PlayedRoad:
-    """The page, played as far as its bake."""
+    """Run the page's commands up to its bake."""
     found = PlayedRoad.at("c6i", fresh_shell, tmp_path_factory.mktemp("own"), bakes=True)
     before, _ = split_at(found.commands(), BAKE)
     found.play(before)

@@ -1,7 +1,7 @@
-"""Both roads while all goes wrong that one seed draws: what is deployed, submitted and trained stays right.
+"""Both roads stay right under the faults that one seed draws, in deployments, submissions and trainings.
 
-Eventual consistency, throttling, internal errors, lost answers, no capacity, late and lost machines, losses
-on the way and no DNS. A command that AWS lets down is given again, as a user would.
+The faults are eventual consistency, throttling, internal errors, lost answers, no capacity, late and lost
+machines, lost packets and no DNS. A command that fails because of AWS is repeated, as a user would do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRAINING = {
 }
 SETTINGS = [word for name, value in TRAINING.items() for word in ("--set", f"{name}={value}")]
 SHORT = (*SETTINGS, "--set", "steps=15")
-LONG = (*SETTINGS, "--set", "steps=40")  # enough for a node to be killed on the way
+LONG = (*SETTINGS, "--set", "steps=40")  # enough steps for a node to be killed meanwhile
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def chaos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 
 def at_last(shell: Shell, *command: str) -> Finished:
-    """Give a command until it succeeds; no try may end in a traceback."""
+    """Repeat a command until it succeeds; no try may end in a traceback."""
     said: list[str] = []
     for _ in range(MOST_TRIES):
         done = shell.run(*command)
@@ -55,7 +55,7 @@ def at_last(shell: Shell, *command: str) -> Finished:
 
 
 def deploy(shell: Shell, cluster: str, assembly: str) -> None:
-    """Write the templates once, since that asks nothing of AWS, and deploy them again and again."""
+    """Write the templates once, which needs no AWS, and deploy them until that succeeds."""
     declared = ("-c", f"{cluster}.keep_data=false", "-c", f"{cluster}.max_nodes=2")
     shell.must("cdk", "synth", "--quiet", "--output", assembly, *declared)
     approved = ("--require-approval", "never", "--concurrency", "4")
@@ -137,6 +137,6 @@ def test_c6i_trains_over_bad_links_to_the_same_loss_and_leaves_no_machine(
 
 
 def let_everything_go_wrong(shell: Shell) -> None:
-    """Switch on what `yard up --chaos` does, in a yard that is bootstrapped."""
+    """Switch on the faults of `yard up --chaos` in a bootstrapped yard."""
     every = [f"{switch.name}={switch.in_chaos:g}" for switch in SWITCHES.values()]
     shell.must("slipway", "yard", "faults", "set", *every, "--seed", SEED)

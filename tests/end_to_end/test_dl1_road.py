@@ -1,4 +1,4 @@
-"""The commands of the page of dl1 work in its order, in a yard that nobody made ready."""
+"""The commands of dl1's page work in order, in a new yard."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The page of the first hour holds from the wheel, in an empty folder and a new yard: each command, in order.
+"""Each command of the first hour's page works in order, from the wheel, in an empty folder and a new yard.
 
-What signs in to AWS and installs is left out: the yard's own words and this environment stand for it.
+Signing in to AWS and installing are left out: the yard's variables and this environment replace them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = [
 __all__ = ["user"]  # the fixture
 NAME = "my-training"
 NOT_HERE = ("pip install", "npm install", "aws ", 'eval "$(aws', "export AWS_REGION")
-# What a person types where a command asks, and where the yard answers otherwise than a real account.
+# What a user answers to a command's questions, and where the yard differs from a real account.
 ANSWERS = {f"slipway cluster destroy {NAME}": NAME, f"slipway cluster leftovers {NAME} --delete": NAME}
 MAY_FAIL = ("slipway preflight",)  # nobody reads alert_email, and the yard activates no tag of Billing
 QUIETLY = "--require-approval never"  # nobody is asked
@@ -29,7 +29,7 @@ _COMMENT = re.compile(r"\s{2,}#.*$")
 
 
 def commands() -> list[str]:
-    """Return what the page has its reader type, in its order."""
+    """Return the page's commands in order."""
     lines = [
         _COMMENT.sub("", line) for block in SHELL_BLOCK.findall(page(PAGE)) for line in block.splitlines()
     ]

@@ -59,7 +59,7 @@ def slurm(project: Shell) -> LoginNode:
 
 
 def test_the_first_boot_made_awss_own_ami_a_node(slurm: LoginNode) -> None:
-    """User data and the payload in S3 brought all of it: none was in the host's files."""
+    """User data and the payload in S3 brought everything; none of it was in the host's files."""
     assert (
         slurm.types("systemctl is-active slipway-payload slipway-boot slurmd-25.11").split() == ["active"] * 3
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C in `cdk deploy`: CloudFormation goes on or waits, and the next deploy finds it and finishes. F43."""
+"""F43: after Ctrl-C in `cdk deploy` CloudFormation goes on or waits, and the next deployment finishes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jupyter's own server runs as a job, is reached through a session, and a kernel on the node runs a cell."""
+"""Jupyter's own server runs as a job and is reached through a session; a kernel on the node runs a cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Four people of one account at once, each a process of their own: one build, one job, and whose it is."""
+"""Four users of one account, each a process, act at once: there is one build and one job, with its owner."""
 
 from __future__ import annotations
 

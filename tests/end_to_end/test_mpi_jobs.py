@@ -1,4 +1,4 @@
-"""Jobs on the deployed c6i: real hosts, a real mpirun over ssh, and an end that no host outlives."""
+"""Jobs on the deployed c6i run on real hosts with a real mpirun over ssh, and leave nothing running."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SMALL = {
     "bert_pretrain": "--set dataset=chain --set steps=10 --set precision=fp32 --set micro_batch=8",
     "glue_finetune": "--set epochs=1",
 }
-# It holds averaged gradients of DistributedDataParallel against those of one process.
+# It compares DistributedDataParallel's averaged gradients with those of one process.
 PUBLIC_SCRIPT = "accelerate.test_utils.scripts.test_sync"
 AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
 OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
@@ -71,19 +71,19 @@ def hosts(shell: Shell) -> list[str]:
 
 
 def running(shell: Shell) -> list[str]:
-    """The jobs of which each host has processes, as the host itself says it."""
+    """Return the jobs of which each host has processes, as the host says."""
     ask = ("--", sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", "facts", "open-mpi")
     told = [shell.must("slipway", "yard", "ssh", host, *ask) for host in hosts(shell)]
     return [json.loads(each)["running"] for each in told]
 
 
 def refuse_a_closed_node(shell: Shell, job: str, folder: Path) -> None:
-    """See that sessions and ssh reach each node of a job that runs, and its user's processes."""
+    """Check that sessions and ssh reach each node of a running job, and its user's processes."""
     names = hosts(shell)
     for node in range(NODES):
         assert names[node] in shell.must("slipway", "ssh", job, str(node), "--", "hostname", "-s")
     if os.geteuid():
-        return  # without root a host has one user, and lets in no key of another
+        return  # without root a host has one user, and accepts no other user's key
     key, config = folder / "key", folder / "config"
     shell.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
     printed = shell.must("slipway", "ssh", job, "--config", "--key", f"{key}.pub")
@@ -130,7 +130,7 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
 
 
 def made_small(command: str) -> str:
-    """Return a command of the page with as many nodes as there are, and few rows, steps and epochs."""
+    """Return a command of the page with the nodes that there are, and few rows, steps and epochs."""
     told = next((f" {small}" for recipe, small in SMALL.items() if recipe in command), "")
     return command.replace("--nodes 4", f"--nodes {NODES}") + told
 

@@ -1,4 +1,4 @@
-"""The notebook of docs/examples runs from its first cell to its last, and shows what a reader of it sees."""
+"""All cells of the notebook in docs/examples run, and show what its reader sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own CDK app of docs/examples, with a cluster of ours in its VPC: deployed, used and destroyed."""
+"""The CDK app of docs/examples, with our cluster in its VPC, is deployed, used and destroyed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_commands_find_the_cluster_and_its_price_is_without_a_network(app: OwnAp
 
 
 def changed_copy(app: OwnApp, folder: Path, **changes: str) -> OwnApp:
-    """Return the app with other words in its program, and with the same stacks deployed."""
+    """Return the app with some text of its program replaced, and with the same stacks deployed."""
     shutil.copytree(app.folder, folder, ignore=shutil.ignore_patterns("cdk.out"))
     program = folder / "app.py"
     text = program.read_text(encoding="utf-8")
@@ -108,7 +108,7 @@ def test_a_misspelt_cluster_in_the_context_stops_a_deployment_in_one_line(app: O
     )
 
 
-@pytest.mark.long  # test_training.py runs jobs on a cluster of this kind each day
+@pytest.mark.long  # the daily run has jobs on a cluster of this kind in test_training.py
 def test_a_job_runs_there_and_is_refused_nothing(app: OwnApp) -> None:
     app.must("slipway", "image", "build", "gaudi")
     app.must("slipway", "submit", "smoke", "--on", NAME, *RANKS, "--name", "visit", "--follow")
@@ -122,7 +122,7 @@ def test_a_job_runs_there_and_is_refused_nothing(app: OwnApp) -> None:
 def test_the_bucket_stays_its_owners_with_all_that_is_in_it_when_the_cluster_goes(
     app: OwnApp, tmp_path: Path
 ) -> None:
-    """It goes from an app that has it in a Stage, where the CDK knows its stacks by other names."""
+    """The cluster is removed from a Stage of an app, where the CDK gives its stacks other names."""
     bucket = app.data("slipway", "cluster", "targets", NAME, "--json")["bucket"]
     for key in ("ours", "builds/of-the-cluster"):
         app.yard.client("s3").put_object(Bucket=bucket, Key=key, Body=b"1")

@@ -1,4 +1,4 @@
-"""A plan of small trainings runs on two unlike clusters, whatever happens to a job and to its runner."""
+"""A plan of small trainings runs on two different clusters, whatever happens to a job or its runner."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def clusters(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for cluster in ("dl1", "c6i"):
         shell.must("slipway", "submit", "prepare_bert", "--on", cluster, "--nodes", "1", *SAMPLE, "--follow")
     yield shell
-    for cluster in ("dl1", "c6i"):  # tests in this yard that follow deploy clusters of these names
+    for cluster in ("dl1", "c6i"):  # later tests in this yard deploy clusters with these names
         shell.must("slipway", "cluster", "empty", cluster, "--yes")
     delete(shell, stacks)
 
@@ -134,7 +134,7 @@ def test_a_plan_runs_on_two_clusters_though_a_machine_and_its_runner_are_killed_
 
 
 def loss_alone(shell: Shell, name: str) -> float:
-    """Submit a job of the plan by itself, and return its last loss."""
+    """Submit a job of the plan on its own, and return its last loss."""
     settings = {**SMALL, **TRAININGS[name]}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     on = ("--on", "c6i", "--nodes", "1", "--processes-per-node", "1", "--name", "alone")
@@ -143,12 +143,12 @@ def loss_alone(shell: Shell, name: str) -> float:
 
 
 def unfinished(shell: Shell) -> dict[str, str]:
-    """Return the ids of jobs that run or wait, by their names without a digest."""
+    """Return the ids of running and waiting jobs, by their names without digest."""
     return {each["name"].rpartition("-")[0]: each["id"] for each in shell.data("slipway", "status", "--json")}
 
 
 def said(process: subprocess.Popen[str]) -> Iterator[str]:
-    """Yield what a command tells on stderr, line by line."""
+    """Yield the lines that a command prints to stderr."""
     assert process.stderr is not None
     return iter(process.stderr)
 
@@ -193,7 +193,7 @@ def test_tasks_are_tried_and_trained_on_slurm_and_on_sagemaker(shell: Shell, tmp
 
 
 def sweep_of_own_tasks(shell: Shell, project: Path, *clusters: str) -> tuple[Shell, tuple[str, ...]]:
-    """Return a shell with a cache of its own, and the command that tries and trains two tasks there."""
+    """Return a shell with its own cache, and the command that tries and trains two tasks there."""
     shutil.copytree(OWN_TASKS, project)
     cache = {"XDG_CACHE_HOME": str(project.with_name("cache"))}
     sweep = (sys.executable, str(project / "sweep.py"), str(project / "saved"), *clusters)
@@ -210,7 +210,7 @@ def ended(shell: Shell, *command: str) -> tuple[dict[str, Any], str]:
 
 @contextmanager
 def started(shell: Shell, *command: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a command, and let it not outlive the block."""
+    """Start a command, and end it with the block."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,

@@ -1,6 +1,6 @@
-"""README's session is what its commands print, from the wheel alone, in an empty folder and a fresh yard.
+"""README's session prints what README shows, from the wheel, in an empty folder and a new yard.
 
-It is the user's whole way: a project, its cluster, a training of two nodes that loses one, and the end.
+It has all of a user's steps: a project, its cluster, a training on two nodes that loses one, and the end.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ NAME, STEPS = "my-training", 1000
 KILL, END = "slipway yard kill-node", "slipway cluster destroy"
 MISTAKE = "cdk deploy my-training -c"
 DEPLOY_SECONDS = 600
-PICTURE = "SLIPWAY_SESSION_PICTURE"  # the file to which scripts/record_session has it drawn
+PICTURE = "SLIPWAY_SESSION_PICTURE"  # the file to which scripts/record_session lets it be drawn
 
 
 class TypingUser:
-    """Types one command after another; what a command changes of its shell stays for the next."""
+    """Types one command after another in one shell, whose changes stay."""
 
     def __init__(self, shell: Shell, kept: Path) -> None:
         self.shell = shell
         self._kept = kept
 
     def type(self, command: str, answer: str = "") -> Finished:
-        """Type a command; an answer is typed on a terminal, where the command asks."""
+        """Type a command; if the command asks, type the answer on a terminal."""
         if answer:
             command = f"script --quiet --return --command {quote(command)} /dev/null <<< {quote(answer)}"
         asked = f'{command}\nstatus=$?; env -0 > "{self._kept}"; exit $status'
@@ -87,7 +87,7 @@ def refuse_other_lines(typed: Typed, ran: Finished) -> None:
 
 
 def refuse_other_ends(shell: Shell) -> None:
-    """See that the second attempt went on where the first had saved, and was allowed all that it did."""
+    """Check that the second attempt resumed from the first one's checkpoint, and that no call was refused."""
     assert shell.data("slipway", "status", NAME, "--json")["state"] == "succeeded"
     curve = shell.data("slipway", "report", "curve", NAME, "--json")
     assert [point["step"] for point in curve] == list(range(10, STEPS + 1, 10))

@@ -1,7 +1,7 @@
-"""What the other roads' pages tell is taken by deployed clusters, line by line, in one yard.
+"""Deployed clusters accept every command of the other roads' pages, line by line, in one yard.
 
-Jobs that a page trains on accelerators are too large for processors: each is submitted as it is typed, and
-cancelled once no later line needs it. The pages of c6i and dl1 are played whole by tests of their own.
+A page's jobs for accelerators are too large for processors: each is submitted as typed, and cancelled once no
+later line needs it. Other tests run the whole pages of c6i and dl1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 
 def submitted(road: PlayedRoad, commands: list[str]) -> None:
-    """Play commands in their order, and cancel each job that no later one waits for."""
+    """Run commands in order, and cancel each job that no later one waits for."""
     for place, typed in enumerate(commands):
         said = road.play([typed.replace(" --follow", "")])
         if _SUBMITS.match(typed):
@@ -71,7 +71,7 @@ def test_the_page_of_trn1_is_taken(yard: Shell, tmp_path: Path) -> None:
         pytest.skip(f"no Slurm of the yard runs here: {why}")
     road = PlayedRoad.at("trn1", yard, tmp_path, bakes=False)
     typed = [*road.commands(), *road.commands("Jobs")]
-    submitted(road, [each for each in typed if "sbatch" not in each])  # test_trn1_road.py hands over scripts
+    submitted(road, [each for each in typed if "sbatch" not in each])  # test_trn1_road.py submits scripts
 
 
 def test_dl1_over_mpi_is_taken(yard: Shell, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The sagemaker cluster in a yard that nobody made ready: one deployment, and what its owner is told."""
+"""The sagemaker cluster is deployed once into a new yard, and its owner is told what happens."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(deployed: Shell,
 
 
 @pytest.mark.slow
-@pytest.mark.long  # test_sdks.py fits an estimator of one instance each day
+@pytest.mark.long  # the daily run fits an estimator on one instance in test_sdks.py
 def test_the_estimator_of_the_examples_trains_on_two_instances_and_the_next_goes_on(
     deployed: Shell, target: dict[str, Any]
 ) -> None:

@@ -1,4 +1,4 @@
-"""GPT-J trained through the estimators of both SDKs of SageMaker: the same request, the same model."""
+"""Estimators of both SageMaker SDKs send the same request for GPT-J, and train the same model."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 @pytest.fixture(scope="module")
 def notebook(deployed: Shell) -> Shell:
-    """A shell that names its region in AWS_REGION alone, as boto3 does not read it."""
+    """A shell that names its region only in AWS_REGION, which boto3 does not read."""
     told = {key: value for key, value in deployed.environment.items() if key != "AWS_DEFAULT_REGION"}
     return replace(deployed, environment={**told, "PYTHONPATH": str(ROOT)})
 
 
 @pytest.fixture(scope="module")
 def data(deployed: Shell, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a place in the cluster's bucket with some labelled sentences."""
+    """Upload some labelled sentences to the cluster's bucket; return their address."""
     folder = tmp_path_factory.mktemp("data")
     write_task(folder / "sst2", "sst2")
     bucket = str(deployed.data("slipway", "cluster", "targets", NAME, "--json")["bucket"])

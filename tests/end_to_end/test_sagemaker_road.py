@@ -44,7 +44,7 @@ def yards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Yar
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CLOCK_VARIABLE, CLOCK)
         with yard_at(tmp_path_factory.mktemp("yard"), running.append) as shell:
-            # A fresh account starts no such type.
+            # A fresh account may not start this type.
             shell.must(
                 "slipway", "cluster", "quota", NAME, "-c", f"{NAME}.market=spot", "--request", "--wait"
             )

@@ -1,6 +1,6 @@
-"""F55: a job that something strikes each minute trains for nearly all of the time, to the same weights.
+"""F55: a job that a fault strikes each minute trains for nearly all of the time, to the same weights.
 
-SOAK_MINUTES says for how long on each kind of cluster. What strikes is drawn by a seed.
+SOAK_MINUTES says for how long on each kind of cluster. A seed draws the faults.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.end_to_end.soak import ENDS, Soak
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "30"))
 SEED = int(os.environ.get("SOAK_SEED", "7"))
-LEAST_SHARE = 0.9  # of what the rates let expect
+LEAST_SHARE = 0.9  # of the share that the rates let expect
 PLATFORMS = {"dl1": "AWS Batch", "c6i": "MPI", "trn1": "Slurm", "sagemaker": "SageMaker"}
 SMALL = {"instance_type": "ml.m5.large", "volume_gb": "30", "file_system": "fsx-lustre"}
 SETTINGS: Mapping[str, Mapping[str, str]] = {"sagemaker": SMALL}
-# Only in containers of Batch are ranks root, who alone may set a link down.
+# Only root may set a link down, and ranks run as root only in containers of AWS Batch.
 UNCUT = tuple(kind for kind in ENDS if kind != "cut")
 OBSTACLES = {"trn1": lambda: differences.obstacle() or boot_ways.obstacle_here()}
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600 + 180 * MINUTES)]

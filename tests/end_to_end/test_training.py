@@ -1,4 +1,4 @@
-"""A training submitted to the deployed cluster runs for real: it loses a node, goes on, and ends well."""
+"""A training on the deployed cluster loses a node, resumes and succeeds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.readme_session import never_printed, shown_after
 
 require("deepspeed", reason="the extra 'deepspeed' is not installed")
 
-# The folders of docs/examples as jobs of a cluster: each loses a node, and goes on from what it saved.
+# The folders of docs/examples run as jobs: each loses a node, and resumes from what it saved.
 FOLDER = ROOT / "docs" / "examples"
-# What the rest of the tests has no use for: scripts/set_up_apart.
+# Packages that no other test needs: scripts/set_up_apart.
 BESIDE = ROOT / ".venv" / "examples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Says how long a folder trains in a test, and which line it prints after it has saved."""
+    """Say how long a folder trains in a test, and which line it prints after it has saved."""
 
     name: str
     steps: int
     saved: str
-    begins: tuple[str, ...] = ("python",)  # what starts its train.py
+    begins: tuple[str, ...] = ("python",)  # the program that starts its train.py
     options: tuple[str, ...] = ()
 
     def run(self, shell: Shell, *options: str) -> None:
@@ -57,7 +57,7 @@ FABRIC = Example(name="fabric", steps=400, saved="step 50/400")
 
 
 def require_fabric() -> tuple[str, str]:
-    """Return the option by which a job finds Lightning, which its page brings in wheels."""
+    """Return the option with which a job finds Lightning, for which its page sends wheels."""
     if not (BESIDE / "lock.txt").exists():
         pytest.skip("needs Lightning: scripts/set_up_apart")
     (packages,) = BESIDE.glob("lib/python*/site-packages")
@@ -65,7 +65,7 @@ def require_fabric() -> tuple[str, str]:
 
 
 def refuse_an_end_without_resuming(shell: Shell, example: Example, *options: str) -> None:
-    """Run an example, take a node from it, and see it end with one curve of two attempts."""
+    """Run an example, kill one of its nodes, and check that two attempts end with one curve."""
     example.run(shell, *options)
     shell.follow_until(example.name, example.saved)
     shell.must("slipway", "yard", "kill-node", example.name, "1")

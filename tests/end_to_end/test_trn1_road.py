@@ -1,4 +1,4 @@
-"""The deployed trn1: the article's sbatch files on four nodes of a real Slurm, without the accelerators."""
+"""The article's sbatch files run on the deployed trn1: four nodes of a real Slurm without accelerators."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from tests.end_to_end.small_project import begin_small_project
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
-# yard/services/pcs/test_slurm.py and jobs/platforms/slurm/node hold its promises one by one each day.
+# The daily run tests its promises one by one in yard/services/pcs/test_slurm.py and
+# jobs/platforms/slurm/node.
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 NODES = 4
 MODEL = "./neox_tiny.sh"
-# A short training that saves often, of neox_tiny.sh and of a submission that sets what this sets.
+# A short training that saves often, for neox_tiny.sh and for a submission with the same settings.
 SHORT = {"data": "random", "tokens": str(24 * 16 * 64), "checkpoint_every": "6"}
 TINY = {"size": "tiny", "tensor": "2", "pipeline": "2"}
 ALONE = {"tensor": "1", "pipeline": "1"}  # one process
-STAND_IN = "/etc/slipway/stand-in"  # where a yard's processors stand in for accelerators
+STAND_IN = "/etc/slipway/stand-in"  # in a yard, where processors stand in for accelerators
 ROUNDING = 2e-3  # of a loss, as it is printed
 
 
@@ -57,7 +58,7 @@ def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 
 @pytest.fixture(scope="module")
 def losses_by_hand(slurm: LoginNode) -> dict[int, float]:
-    """Train two copies as a person does on the login node, and return what each step of it told."""
+    """Train two copies as a user does on the login node, and return what each command printed."""
     two_copies = f"--export=ALL,{variables.PROCESSES_PER_NODE}=2"
     compiled = scripted(slurm, "compile.slurm", two_copies)
     trained = scripted(slurm, "run.slurm", f"--dependency=afterok:{compiled}", two_copies)
@@ -77,7 +78,7 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(
 def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_of_one_process(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
-    slurm.types(f"cp {MODEL} ./alone.sh")  # another name: checkpoints of its own
+    slurm.types(f"cp {MODEL} ./alone.sh")  # another name, and so its own checkpoints
     alone = scripted(slurm, "run.slurm", work=(1, "./alone.sh"), **ALONE)
     slurm.ends_well(alone, f"run-{alone}.log")
     assert slurm.losses(f"run-{alone}.log") == pytest.approx(losses_by_hand, abs=ROUNDING)

@@ -1,4 +1,4 @@
-"""The cluster of docs/sft.md, as the page declares it: a tiny Llama loses a node of AWS Batch and resumes."""
+"""A tiny Llama on the cluster of docs/sft.md loses a node of AWS Batch and resumes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.packages import require
 from tests.test_docs import page
 
 require("trl", reason="the extra 'sft' is not installed")
-# tests/containers/recipes/sft resumes one each day
+# the daily run resumes one in tests/containers/recipes/sft
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 NAME = "tuning"
@@ -49,7 +49,7 @@ def submit_tuning(shell: Shell, cluster: str, model: str, folder: Path) -> None:
 
 
 def check_resumed(log: str) -> None:
-    """See that the training resumed and ended, and that what was trained twice had the same losses."""
+    """Check that the training resumed and ended, and that repeated steps had the same losses."""
     assert re.search(r"resuming from step \d+", log), log
     losses: dict[int, list[str]] = {}
     for step, loss in re.findall(rf"step (\d+)/{STEPS}  loss (\d+\.\d+)", log):

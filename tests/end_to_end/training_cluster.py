@@ -1,4 +1,4 @@
-"""A deployed sagemaker cluster of small instances, and the requests that reach it."""
+"""Deploys a sagemaker cluster of small instances, and reads the requests that reach it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_SDK = str(Path(__file__).parent / "apps" / "recipe_by_sdk.py")
 
 @contextmanager
 def deployed_cluster(home: Path, *, nodes: int) -> Iterator[Shell]:
-    """Deploy as docs/roads/sagemaker.md says for a first try: without a quota raised and without an AMI."""
+    """Deploy as docs/roads/sagemaker.md says for a first try: with the default quotas and without an AMI."""
     small = {"instance_type": "ml.m5.large", "max_nodes": str(nodes), "volume_gb": "30"}
     with yard_at(home / "yard", lambda _: None) as shell:
         with deployed(shell, home / "assembly", NAME, **small):
@@ -31,7 +31,7 @@ def stacks(shell: Shell) -> set[str]:
 
 
 def request_of_submit(shell: Shell, name: str) -> dict[str, Any]:
-    """Return what `submit` would send for a job: it lies beside the job's files."""
+    """Return the request of a job, which `submit` stores next to the job's files."""
     bucket = shell.data("slipway", "cluster", "targets", NAME, "--json")["bucket"]
     kept = shell.client("s3").get_object(Bucket=bucket, Key=f"jobs/{name}/request.json")
     found: dict[str, Any] = json.loads(kept["Body"].read())
@@ -39,7 +39,7 @@ def request_of_submit(shell: Shell, name: str) -> dict[str, Any]:
 
 
 def request_received(shell: Shell, name: str) -> dict[str, Any]:
-    """Return the CreateTrainingJob that reached SageMaker, as it describes the job."""
+    """Return the CreateTrainingJob request that reached SageMaker, from its description of the job."""
     sagemaker = shell.client("sagemaker")
     job = sagemaker.describe_training_job(TrainingJobName=name)
     asked = sagemaker.meta.service_model.operation_model("CreateTrainingJob").input_shape.members

@@ -1,4 +1,4 @@
-"""A script of accelerate on two nodes of any cluster: together, and then alone on purpose."""
+"""Runs a script of accelerate on two nodes of any cluster: together, and then alone on purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANKS = 2
 
 
 def refuse_ranks_that_train_alone_unsaid(shell: Shell, cluster: str, folder: Path) -> None:
-    """See that ranks train together, and that those that nobody lets do so are told of everywhere."""
+    """Check that ranks train together, and that ranks that train alone are reported everywhere."""
     pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
     shutil.copy(_JOINED, folder / "joined.py")
     sent = ("--on", cluster, "--nodes", str(RANKS), "--processes-per-node", "1", "--folder", str(folder))

@@ -1,4 +1,4 @@
-"""What the tests of c6i read from its templates: nodes, their group, their rights, their documents."""
+"""Reads c6i's templates for tests: nodes, their group, their permissions, their documents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told(**changes: Any) -> dict[str, Any]:
 
 
 def statements() -> dict[str, Properties]:
-    """Return what a node may do; jobs have a policy of their own."""
+    """Return what a node may do; jobs have another policy."""
     return next(found for found in policies() if "ReadTheClustersSecret" in found)
 
 

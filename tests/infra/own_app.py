@@ -1,4 +1,4 @@
-"""What a user's own CDK app has besides a cluster of ours."""
+"""Makes what a user's own CDK app has besides our cluster."""
 
 from __future__ import annotations
 

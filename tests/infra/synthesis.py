@@ -1,4 +1,4 @@
-"""Synthesizes clusters in this process, each once a session, and reads their templates."""
+"""Synthesizes clusters in this process, each once in a session, and reads their templates."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Templates:
 
 
 def templates_of(cluster: Cluster = CLUSTER, **changes: Any) -> Templates:
-    """Any: settings of every type. Equal clusters are synthesized once a session."""
+    """Synthesize a cluster; equal ones only once in a session. Any allows settings of every type."""
     key = repr(wanted := replace(cluster, **changes))  # its tags are a dictionary, which has no hash
     if key not in _SYNTHESIZED:
         _SYNTHESIZED[key] = synthesize(wanted)
@@ -90,7 +90,7 @@ sagemaker_templates_of = partial(templates_of, SAGEMAKER_CLUSTER)
 
 
 def synthesize(cluster: Cluster) -> Templates:
-    """Synthesize it now, whatever was synthesized before."""
+    """Synthesize it now, even if it was synthesized before."""
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(feature_flags()))
         build(app, [cluster])
@@ -128,7 +128,7 @@ def deletion_policies(template: Mapping[str, Any], resource_type: str) -> set[st
 
 
 def as_text(value: object) -> str:
-    """A text with an expression in it: what it says literally, and <…> for what is told at deployment."""
+    """Return a text with an expression: its literal part, and <…> for what is known at deployment."""
     if isinstance(value, Mapping):
         if "Fn::Base64" in value:
             return as_text(value["Fn::Base64"])

@@ -1,4 +1,4 @@
-"""One of our clusters in an app of a user's own: its VPC, its bucket, and our gates on our part alone."""
+"""Our cluster in a user's own app uses the app's VPC and bucket, and our gates check only our part."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_one_changes_in_the_cluster_is_held_to_our_rules(tmp_path: Path) ->
 
 
 def test_without_a_vpc_the_cluster_is_the_one_that_clusters_py_would_make(tmp_path: Path) -> None:
-    """An app that `cdk init` did not write has other flags of the CDK: they change nothing here."""
+    """An app that `cdk init` did not write has other CDK flags, which change nothing here."""
     app = cdk.App(outdir=str(tmp_path))
     add_cluster(app, GUEST)
     app.synth()

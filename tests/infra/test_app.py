@@ -1,4 +1,4 @@
-"""The app: every declared cluster, nothing asked of anybody, and mistakes told in one line each."""
+"""The app makes every declared cluster, asks no service, and tells each mistake in one line."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Pa
     assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == (
         STACKS | OTHER_STACKS | BAKERIES
     )
-    # Clusters of several projects in one account are apart as these are: nothing has a name twice.
+    # Clusters of several projects in one account are kept apart like these: no name occurs twice.
     given = [each for path in tmp_path.glob("*.template.json") for each in names_given(path)]
     assert len(given) > 50
     assert [each for each, count in Counter(given).items() if count > 1] == []
 
 
 def names_given(template: Path) -> Iterator[tuple[str, str]]:
-    """Yield the type and the name of each resource that gets one; CloudFormation makes up the others."""
+    """Yield the type and name of each resource that we name; CloudFormation names the others."""
     for resource in json.loads(template.read_text(encoding="utf-8"))["Resources"].values():
         for key in NAMES:
             if isinstance(name := resource.get("Properties", {}).get(key), str):
@@ -93,7 +93,7 @@ def names_given(template: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:
-    """Use a project that declares one cluster: the checkout takes seconds to write all templates."""
+    """Use a project with one cluster, because the checkout takes seconds to write all templates."""
     (tmp_path / "cdk.json").write_text("{}", encoding="utf-8")
     (tmp_path / "clusters.py").write_text(ONE_CLUSTER, encoding="utf-8")
     done = synthesized(tmp_path / "out", tmp_path, **{"dl1.max_nodes": "4"})
@@ -173,7 +173,7 @@ def test_two_clusters_stand_side_by_side() -> None:
     assert len(names) == len(set(names)) == 14
 
 
-# The CDK app does not look at types that mypy has looked at.
+# The CDK app does not check types again that mypy has checked.
 OUTPUT = """
 import sys
 from slipway.infra.trusted_types import trust_types

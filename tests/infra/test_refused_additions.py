@@ -1,4 +1,4 @@
-"""A VPC, a bucket or a cluster with which an addition cannot work is refused at synthesis, in one line."""
+"""A VPC, bucket or cluster that cannot be added to an app is refused at synthesis, in one line."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_what_cannot_work_is_refused_in_one_line_that_says_what_to_do(
     assert str(refused.value.code).startswith("error: ")
 
 
-# A misspelt `-c CLUSTER.SETTING` in a user's own app is refused, and keys of the app's own are not.
+# A misspelt `-c CLUSTER.SETTING` in a user's own app is refused, and the app's own keys are accepted.
 SECOND = replace(GUEST, name="second", vpc_cidr="10.77.0.0/16")
 
 

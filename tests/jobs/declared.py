@@ -1,4 +1,4 @@
-"""Declared clusters for tests, by their names and of a kind that the test says."""
+"""Finds declared clusters for tests, by name and with the kind that the test expects."""
 
 from __future__ import annotations
 

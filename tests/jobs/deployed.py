@@ -1,4 +1,4 @@
-"""A target in the yard that jobs can be submitted to, without deploying a stack.
+"""Makes a target in the yard to which jobs can be submitted, without deploying a stack.
 
 Its compute environment is unmanaged: nothing places multi-node jobs there, so they wait.
 """
@@ -59,7 +59,7 @@ def deploy_sagemaker_target(yard: RunningYard) -> SageMakerTarget:
 
 
 def job_names(yard: RunningYard, target: BatchTarget) -> list[str]:
-    """Every job that was submitted, whatever became of it."""
+    """List every submitted job, in any state."""
     filters = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
     pages = yard.client("batch").get_paginator("list_jobs")
     return sorted(

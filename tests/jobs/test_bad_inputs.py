@@ -1,6 +1,6 @@
-"""Bad input to `slipway submit`: refused in a line that says what is allowed, and nothing is sent.
+"""Bad input to `slipway submit` is refused in a line that says what is allowed, and nothing is sent.
 
-A case is a row of CASES: its number in the project's list of bad inputs, what is typed, what is said.
+A case is a row of CASES: its number in docs/bad-inputs.md, what is typed, words of the refusal.
 """
 
 from __future__ import annotations

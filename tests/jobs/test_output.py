@@ -1,4 +1,4 @@
-"""What a person, a pipe and a program get from the same print."""
+"""The same print suits a person, a pipe and a program."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Terminal(io.StringIO):
 
 
 def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Both streams become one terminal. No fixture: pytest sets the streams anew before the test."""
+    """Make both streams one terminal. No fixture can, because pytest replaces them before the test."""
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setattr(sys, "stderr", screen)

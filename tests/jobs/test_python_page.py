@@ -1,4 +1,4 @@
-"""docs/python.md does what it says: its examples run, one after the other, against the yard."""
+"""The examples of docs/python.md run, one after the other, against the yard."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_examples_without_a_cluster_print_what_the_page_shows(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # no prices or measurements of whoever runs this
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # no prices or measurements of this user
     run(example)
     assert capsys.readouterr().out == printed
 

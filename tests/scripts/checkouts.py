@@ -1,4 +1,4 @@
-"""The scripts in a folder of their own, beside commands that take notes, and the processes they leave."""
+"""Runs the scripts in a folder with commands that record their calls, and finds processes that are left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "SLIPWAY_TEST_OF_DEMO"
-# It answers as the real ones do, as far as the demo reads it. FAILING and HANGING are patterns of commands.
+# Answers as the real commands do, as far as the demo reads it. FAILING and HANGING are patterns of commands.
 FAKE = r"""#!/usr/bin/env bash
 line="${0##*/} $*"
 echo "$line" >> "$SAID"
@@ -48,7 +48,7 @@ PROGRAMS = ("slipway", "cdk", "python", "pytest", "mypy", "ruff", "lint-imports"
 
 
 def make_checkout(folder: Path) -> Checkout:
-    """The scripts in this folder, and set-up that does nothing."""
+    """Write the scripts to this folder, with a set-up that does nothing."""
     scripts, programs = folder / "scripts", folder / ".venv" / "bin"
     scripts.mkdir()
     programs.mkdir(parents=True)
@@ -64,7 +64,7 @@ def make_checkout(folder: Path) -> Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Tell where the scripts are, and what came of them."""
+    """Hold where the scripts are, and their results."""
 
     folder: Path
 
@@ -94,7 +94,7 @@ class Checkout:
         return (self.folder / "said").read_text().splitlines()
 
     def processes(self) -> list[str]:
-        """The command lines of all that the demo started and that has not ended."""
+        """List the command lines of all processes that the demo started and that have not ended."""
         lines = []
         for process in Path("/proc").iterdir():
             if process.name.isdecimal() and f"{MARK}={self.folder}\0".encode() in _environ(process):
@@ -115,11 +115,11 @@ def _environ(process: Path) -> bytes:
 
 
 class Running:
-    """A script in a terminal of its own, which can be interrupted."""
+    """A script in its own terminal, which can be interrupted."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.terminal, slave = os.openpty()
-        # setsid: the terminal is that of the script, so that Ctrl-C and its closing reach what they would.
+        # setsid: the terminal belongs to the script, so that Ctrl-C and closing it reach the right processes.
         self.process = subprocess.Popen(
             ["setsid", "--ctty", *command], stdin=slave, stdout=slave, stderr=slave, env=environment
         )
@@ -131,7 +131,7 @@ class Running:
             self.said += os.read(self.terminal, 65536)
 
     def interrupt(self, way: str) -> int:
-        """By Ctrl-C, by closing the terminal, or by a signal; the script's exit code."""
+        """Interrupt by Ctrl-C, by closing the terminal or by a signal; return the script's exit code."""
         if way == "Ctrl-C":
             os.write(self.terminal, b"\x03")
         elif way != "closed terminal":

@@ -1,4 +1,4 @@
-"""Environments apart: `scripts/test --all` makes them, and an interrupted set-up begins anew."""
+"""`scripts/test --all` makes the separate environments, and an interrupted set-up starts again."""
 
 from __future__ import annotations
 

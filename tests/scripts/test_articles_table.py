@@ -1,4 +1,4 @@
-"""Each road's page sets the article's settings beside what its recipe does by itself."""
+"""Each road's page shows the article's settings next to its recipe's defaults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""scripts/audit tells what databases know of the locks, and never takes silence for a clean answer.
+"""scripts/audit tells what databases know about the locks, and never takes no answer for a clean one.
 
-pip-audit and npm ask a database of this test; the public ones were not reached where this was written.
+pip-audit and npm ask a database of this test; nobody has tried the public ones here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OF_NPM = {
 
 
 class Database(QuietHandler):
-    """Answers as OSV and npm's registry do; it knows of `second`, and of aws-cdk where it is told to."""
+    """Answers as OSV and npm's registry do; it has an advisory on `second`, and on aws-cdk if told to."""
 
     knows_npm = False
 
@@ -58,7 +58,7 @@ class Database(QuietHandler):
         self.answer(200, json.dumps(told).encode())
 
     def do_GET(self) -> None:
-        self.send_error(404)  # what npm asks for beside its question
+        self.send_error(404)  # npm asks for this, too
 
 
 @pytest.fixture

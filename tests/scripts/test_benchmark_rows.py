@@ -1,4 +1,4 @@
-"""A benchmark prints each row when it is measured: whoever ends it early keeps what was told."""
+"""A benchmark prints each row when it is measured, so an interrupted one has printed all finished rows."""
 
 from __future__ import annotations
 

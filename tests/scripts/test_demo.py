@@ -1,6 +1,6 @@
-"""The demo shows what fails, waits for nothing in vain, and leaves no process wherever it is interrupted.
+"""The demo shows what fails, never waits in vain, and leaves no process wherever it is interrupted.
 
-Its text is run here with programs that only take notes; one test interrupts the real ones.
+The script runs here with programs that only record their calls; one test interrupts the real ones.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def test_a_second_ctrl_c_ends_what_does_not_heed_the_first(checkout: Checkout) -
     demo = Running(checkout.command(), checkout.environment(HANGING="yard up", STUBBORN="yes"))
     until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     os.write(demo.terminal, b"\x03")
-    until(lambda: any("sleep 0.1" in line for line in checkout.processes()))  # it has heard the first
+    until(lambda: any("sleep 0.1" in line for line in checkout.processes()))  # it has handled the first
     began = time.monotonic()
     assert demo.interrupt("Ctrl-C") == 130
     assert time.monotonic() - began < 8, "after ten seconds the end comes by itself"

@@ -1,4 +1,4 @@
-"""The generated part of the catalogue beside its source, moto's snapshot of EC2."""
+"""The generated part of the catalogue agrees with its source, moto's snapshot of EC2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_type_that_aws_describes_is_in_the_catalogue() -> None:
 
 
 def test_the_generated_facts_are_those_of_the_source() -> None:
-    """Run scripts/refresh_instances --karpenter again where this fails: moto has another snapshot."""
+    """If this fails, moto has another snapshot: run scripts/refresh_instances --karpenter again."""
     written = {row["name"]: row for row in rows()}
     regions = snapshot_regions()
     assert head()["regions"].split() == list(regions)

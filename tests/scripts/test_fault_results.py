@@ -1,4 +1,4 @@
-"""The page of faults shows what tests measured, while they read as they did then, and nothing else."""
+"""The page of faults shows only measurements of tests that have not changed since."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ F01,{TEST},product/guard.py,number > 0,number > 5
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with one fault, its protection and its test."""
+    """Make a project with one fault, its protection and its test."""
     own = Path(fault_results.__file__).resolve().parents[1]
     for name in ("docs/lists", "product", "tests"):
         (tmp_path / name).mkdir(parents=True)
@@ -55,7 +55,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_tests(folder: Path) -> Path:
-    """Run the tests as scripts/tests_of does, and return what pytest wrote."""
+    """Run the tests as scripts/tests_of does, and return pytest's report."""
     results = folder / "results.xml"
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={results}", "tests"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """scripts/fresh shows a command this machine as if it were new, and nothing of the view outlives it.
 
-Where a machine allows no such view, it has to say so: the tests hold it to that there. Views are made by
-`scripts/test --all` alone, and so is what is promised of them.
+On a machine that does not allow this, the tests check that it says so. Only `scripts/test --all` makes views,
+and checks what is promised about them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fresh(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def seen(*arguments: str) -> str:
-    """Return what a shell command sees in a view; empty where there can be none, which was said."""
+    """Return the output of a shell command in a view; empty if there can be no view, which was then said."""
     done = fresh(*arguments)
     if done.returncode == NOT_POSSIBLE:
         assert "fresh: not possible here: " in done.stderr
@@ -98,14 +98,14 @@ def test_an_interrupted_view_leaves_no_process_and_no_mount(signal: str, code: i
             assert view.wait() == NOT_POSSIBLE
             return
         subprocess.run(["kill", f"-{signal}", str(view.pid)], check=True)
-        view.stdout.read()  # until all that holds its other end has gone
+        view.stdout.read()  # until every process that holds its other end has gone
     assert view.returncode == code
     assert not _command_lines(sleeper)
 
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may read; those of pytest are their owner's alone."""
+    """Make a folder that every user may read; pytest's folders are private."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""Cells share their names, and each keeps what it prints and the value of its last line."""
+"""Cells share their variables, and each stores what it prints and the value of its last line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts and their phases: what runs, what is left out, and that an interrupted one leaves nothing."""
+"""The scripts run the right phases, and an interrupted one leaves nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_interrupted_script_leaves_no_process(
 
 
 def test_a_mark_that_tests_import_is_theirs(tmp_path: Path) -> None:
-    """A phase of scripts/test names its files, for pytest would import all others, too."""
+    """A phase of scripts/test names its files, because pytest would import all others, too."""
     checkout = make_checkout(tmp_path)
     (tmp_path / "scripts" / "write_docs").symlink_to("/bin/true")
     (tmp_path / "tests" / "yard").mkdir(parents=True)
@@ -58,7 +58,7 @@ def test_a_mark_that_tests_import_is_theirs(tmp_path: Path) -> None:
     assert named == "tests/yard/test_that_is_marked.py tests/yard/test_of_every.py"
 
 
-# What `scripts/test --all` runs beside the static checks: README's commands as on a new machine.
+# `scripts/test --all` runs README's commands as on a new machine, next to the static checks.
 NO_SUCH_VIEW = 77
 
 
@@ -84,7 +84,7 @@ def test_views_that_fail_fail_the_whole_once_all_tests_have_run(
     assert any("not alone and not long and not apart" in line for line in checkout.said())
 
 
-# `scripts/test ROOM` runs the tests of a room and of all that imports it, and no others.
+# `scripts/test FOLDER` runs the tests of a folder and of all that imports it, and no others.
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "test"
 CHOSEN = (
     "-n 2 --dist loadfile -m not alone and not long and not apart -k bounds "

@@ -1,4 +1,4 @@
-"""Plans are measured with true instruments: instances, wrong estimates, and the formulation of Saturn."""
+"""The instruments that measure plans are right: instances, wrong estimates, and Saturn's formulation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_estimates_that_are_true_end_when_it_was_planned() -> None:
     plan = greedy_plan(problem_of("mix", 8, 1))
     factors: Mapping[str, float] = dict.fromkeys((job.name for job in plan.jobs), 1.0)
     run = ReplannedRun(plan=plan, factors=factors, switch_seconds=300, solve=greedy)
-    assert run.makespan() <= plan.makespan + 10  # each planning again may round a job's rest up
+    assert run.makespan() <= plan.makespan + 10  # each new plan may round the rest of a job up
     assert fixed_makespan(plan, factors) == pytest.approx(plan.makespan)
 
 

@@ -1,4 +1,4 @@
-"""The hour on a real account, without one: its price, its report, and what it leaves alone."""
+"""scripts/acceptance has the right price and report, and leaves other things alone; no account is used."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from slipway.infra.declare.node_images import booted_image
 from slipway.infra.declare.types import NodeCluster
 
 ACCOUNT, EMAIL = "123456789012", "team@slipway.test"
-LIMIT_USD, HOURS = 30.0, 4.0  # what the command takes where nothing is said
-CONTROLLER_USD_PER_HOUR = 1.0  # a number for the sum: what AWS asks for is not known here
-# What nodes boot: of dl1 the AMI that the claim is about, on a type whose own would be AWS's.
+LIMIT_USD, HOURS = 30.0, 4.0  # the command's default
+CONTROLLER_USD_PER_HOUR = 1.0  # any number, for the sum: we do not know AWS's price
+# The AMIs of nodes. The dl1 cluster boots the AMI of its claim, on a type that would boot AWS's.
 EXPECTED_AMIS = {"dl1": "gaudi-ecs", "acceptance-cpu": "ecs", "acceptance-gpu": "ecs-nvidia"}
 SEEN = Proof(
     outcome=ClaimOutcome.CONFIRMED,
@@ -36,7 +36,7 @@ SEEN = Proof(
 
 @pytest.fixture
 def synthesis_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make templates in this process: five of their own take seconds; test_standing.py starts some."""
+    """Make templates in this process, because five processes take seconds; test_standing.py starts some."""
     from slipway.infra.declare.declared import load
     from slipway.infra.templates import templates
 

@@ -1,4 +1,4 @@
-"""The catalogue beside DescribeInstanceTypes, as moto's server answers it from a snapshot of AWS."""
+"""The catalogue is compared with DescribeInstanceTypes, which moto answers from a snapshot of AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set-up on a fresh machine: it says what it does, does it once, and names what is missing."""
+"""Set-up on a new machine says what it does, does it once, and names what is missing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ exit $APT_CODE
 def set_up_machine(
     folder: Path, statement: str, apt_code: int = 0, group: str = "machine"
 ) -> tuple[str, list[str]]:
-    """Return what it says, and what an apt-get that only takes notes was told."""
+    """Return its output, and the arguments of an apt-get that only records them."""
     apt, said = folder / "apt-get", folder / "said"
     apt.write_text(APT)
     apt.chmod(0o755)
@@ -68,7 +68,7 @@ def set_up_machine(
 
 
 def noting_touches(folder: Path) -> str:
-    """Code that keeps this machine's /etc as it is, and notes what would be made there."""
+    """Code that leaves this machine's /etc unchanged, and records what would be made there."""
     touches = f"pathlib.Path.touch = lambda path: open({str(folder / 'touched')!r}, 'w').write(str(path))"
     keeps = "lambda path, **more: None if str(path).startswith('/etc') else mkdir(path, **more)"
     return f"import pathlib; {touches}; mkdir = pathlib.Path.mkdir; pathlib.Path.mkdir = {keeps}"

@@ -1,4 +1,4 @@
-"""The documentation as a site: its navigation has all pages, it asks for nothing, and can be read."""
+"""The documentation's site has all pages in its navigation, loads nothing from elsewhere, and can be read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_folder_that_holds_something_else_is_refused_and_kept(tmp_path: Path) 
     (tmp_path / "mine").touch()
     done = build(tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "holds something that is no site; name an empty folder or an earlier site" in done.stderr
+    assert "holds something other than a site; name an empty folder or an earlier site" in done.stderr
     assert (tmp_path / "mine").exists()
 
 

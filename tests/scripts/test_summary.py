@@ -1,4 +1,4 @@
-"""The end of a test run says what was skipped and why, and pytest's own line stays the last one."""
+"""A test run ends with what was skipped and why, and pytest's own line stays the last one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_package_that_is_missing_is_no_reason_to_skip(tmp_path: Path) -> None:
 
 
 def test_what_a_failed_test_left_open_fails_no_other_test(tmp_path: Path) -> None:
-    """A traceback keeps its frames: what they hold went away in the midst of a later test, with a warning."""
+    """A traceback keeps its frames, whose objects once ended during a later test, with a warning."""
     tests = """
 import gc, subprocess
 

@@ -1,4 +1,4 @@
-"""An account that asked and got: what most tests begin with, and a fresh one has not."""
+"""Gives an account the quotas and AMIs that most tests need and a fresh one lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def raise_quotas(yard: Yard) -> None:
 
 
 def stand_in(yard: Yard, *images: str, region: str = "us-east-1") -> None:
-    """Register AMIs that nothing was baked into."""
+    """Register empty AMIs."""
     for image in images or IMAGES:
         control(yard, "POST", "/stand-in", {"image": image, "region": region})
 

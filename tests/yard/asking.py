@@ -1,4 +1,4 @@
-"""Ways to ask the yard: what boto3 is refused, and requests that no SDK would send."""
+"""Sends requests to the yard: those that boto3 is refused, and those that no SDK would send."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 
 def refusal(call: Any, **parameters: Any) -> dict[str, Any]:
-    """Code, Message and HTTP status of the error that the call must end in."""
+    """Return code, message and HTTP status of the error in which the call must end."""
     with pytest.raises(ClientError) as caught:
         call(**parameters)
     response: dict[str, Any] = caught.value.response
@@ -33,7 +33,7 @@ def refusal(call: Any, **parameters: Any) -> dict[str, Any]:
 def send(
     method: str, url: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Status and body of a plain HTTP request."""
+    """Return status and body of a plain HTTP request."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
     try:
@@ -55,7 +55,7 @@ def send_signed(
 
 
 def client_of(yard: RunningYard, service: str, given: Mapping[str, Any]) -> Any:
-    """A client with temporary credentials, as STS words them."""
+    """Return a client with temporary credentials in STS's form."""
     return get_session().create_client(
         service,
         region_name=REGION,
@@ -83,6 +83,6 @@ def make_role(
 
 
 def switch(yard: RunningYard, **values: float) -> None:
-    """Switch faults on or off by their names, with one seed for all tests."""
+    """Switch faults on or off by name, with one seed for all tests."""
     given = {name.replace("_", "-"): value for name, value in values.items()}
     control(yard, "POST", "/switches", {"values": given, "seed": 1})

@@ -1,4 +1,4 @@
-"""A real yard for tests, one of each worker (tests/conftest.py): as new before each that asks for it."""
+"""Fixtures: one real yard for each worker (tests/conftest.py), as new for each test that uses it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class RunningYard:
         }
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """boto3, unmodified, with the yard's own key; it never repeats a request."""
+        """Return unmodified boto3 with the yard's own key; it never repeats a request."""
         return client_at(self.endpoint, service, region, AccessKey(ACCESS_KEY_ID, self.secret))
 
 
 def start(home: Path) -> RunningYard:
-    """Start a yard without hosts: tests/yard/machines/hosts has one of its own."""
+    """Start a yard without hosts; tests/yard/machines/hosts has another one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(HOSTS_VARIABLE, NO_HOSTS)
         endpoint = process.up(folder=home).state.endpoint
@@ -62,11 +62,11 @@ def empty(yard: RunningYard) -> None:
 
 
 def point_at(yard: RunningYard, patch: pytest.MonkeyPatch) -> None:
-    """Make this process one that was started after `eval "$(slipway yard env)"`."""
+    """Give this process the environment of `eval "$(slipway yard env)"`."""
     for name, value in yard.variables().items():
         patch.setenv(name, value)
     patch.delenv("AWS_SESSION_TOKEN", raising=False)
-    patch.setattr("boto3.DEFAULT_SESSION", None)  # it keeps the keys of the first yard that it meets
+    patch.setattr("boto3.DEFAULT_SESSION", None)  # it caches the keys of the first yard that it meets
     aws.own_session.cache_clear()  # and so does ours
 
 
@@ -79,14 +79,14 @@ def calm() -> None:
 
 @pytest.fixture
 def yard(shared_yard: RunningYard) -> RunningYard:
-    """The yard, with nothing in it but an account whose quotas were raised."""
+    """The yard with only an account whose quotas were raised."""
     empty(shared_yard)
     return shared_yard
 
 
 @pytest.fixture
 def fresh_yard(shared_yard: RunningYard) -> Iterator[RunningYard]:
-    """The yard as it starts: the account of somebody who signed up today."""
+    """The yard as it starts, with the account of a user who signed up today."""
     control(shared_yard, "POST", "/reset")
     yield shared_yard
-    raise_quotas(shared_yard)  # for tests that take it as it is
+    raise_quotas(shared_yard)  # for tests that do not reset it

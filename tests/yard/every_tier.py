@@ -1,4 +1,4 @@
-"""The tiers as parameters: the best one of whoever runs tests, and with `scripts/test --all` the others."""
+"""The tiers as parameters: the best one on this machine, and with `scripts/test --all` the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module must not leave in the yard that it shares with others: what a reset does not take away."""
+"""Finds what a module must not leave in a shared yard, because a reset does not remove it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from slipway.yard.endpoint import Yard, control
 
-PATIENCE_S = 30.0  # for processes that a reset has told to end
+PATIENCE_S = 30.0  # the time for processes that a reset has told to end
 
 
 def contents(yard: Yard, home: Path) -> Mapping[str, object]:
-    """Return what is in a yard, by a word for each kind of thing."""
+    """Return what is in a yard, by kind."""
     status = control(yard, "GET", "/status")
     return {
         "stacks": status["stacks"],
@@ -27,7 +27,7 @@ def contents(yard: Yard, home: Path) -> Mapping[str, object]:
 
 
 def left_behind(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """Say what differs, one kind after the other; nothing where nothing does."""
+    """Describe the differences of each kind; return nothing if there are none."""
     return "; ".join(f"{kind}: {after[kind]}" for kind in before if after[kind] != before[kind])
 
 

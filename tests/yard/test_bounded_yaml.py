@@ -1,4 +1,4 @@
-"""YAML that a user wrote costs bounded memory and time, and no key of it is lost without a word."""
+"""A user's YAML takes bounded memory and time, and no key of it is lost silently."""
 
 from __future__ import annotations
 

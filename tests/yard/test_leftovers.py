@@ -1,4 +1,4 @@
-"""What a module leaves in the yard that it shares with others is found, and named."""
+"""What a module leaves in a shared yard is found and named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.yard import leftovers
 from tests.yard.conftest import RunningYard
 from tests.yard.leftovers import contents, left_behind, processes_below
 
-# A server, as it were, with a process below it, and one below that.
+# Stands in for a server with a child process and a grandchild.
 TREE = "import subprocess, sys; subprocess.run(['sh', '-c', 'cat; exit'])"
 
 

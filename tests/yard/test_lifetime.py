@@ -1,4 +1,4 @@
-"""A yard ends with the process that it was started for, however that one ended."""
+"""A yard ends with the process for which it was started, however that process ended."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_owner_that_is_no_process_number_is_refused(folder: Path, monkeypatch
 
 
 def test_the_yards_of_tests_end_when_pytest_is_killed(tmp_path: Path) -> None:
-    """With the conftest.py of these tests and none of their files."""
+    """Use the conftest.py of these tests, and none of their other files."""
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())

@@ -1,4 +1,4 @@
-"""The life of a yard: it comes up once, is found again, is cleaned up after a crash, and leaves nothing."""
+"""A yard starts once, is found again, is cleaned up after a crash, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the folder of a yard that tests only look at, started by somebody with credentials."""
+    """Return the folder of a yard that tests only read, started by a user with credentials."""
     home = tmp_path_factory.mktemp("standing") / "home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_PROFILE", "work")
@@ -51,7 +51,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def kill(found: YardState) -> None:
-    """Kill as the out-of-memory killer would; return when the process is gone."""
+    """Kill the process as the out-of-memory killer would; return when it is gone."""
     os.kill(found.pid, signal.SIGKILL)
     process._children[found.pid].wait()
     assert not found.is_running()

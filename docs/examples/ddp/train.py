@@ -1,4 +1,4 @@
-"""Trains a small network with DistributedDataParallel, saves, and goes on from what was saved."""
+"""Trains a small network with DistributedDataParallel, saves, and resumes from what was saved."""
 
 import os
 import sys
@@ -39,7 +39,7 @@ for step in range(first, STEPS):
             {"step": step + 1, "network": network.state_dict(), "optimizer": optimizer.state_dict()},
             f"{PLACE}.new",
         )
-        os.replace(f"{PLACE}.new", PLACE)  # whole or not at all
+        os.replace(f"{PLACE}.new", PLACE)  # a reader sees the old file or the new one, never half of one
 dist.destroy_process_group()
 sys.stdout.flush()
-os._exit(0)  # a thread of PyTorch may still need Python: a rank that is done aborts where it is taken apart
+os._exit(0)  # skip Python's own shutdown: a PyTorch thread that still runs would abort the finished rank

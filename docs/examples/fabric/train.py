@@ -1,4 +1,4 @@
-"""Trains a small network with Lightning Fabric, saves, and goes on from what was saved."""
+"""Trains a small network with Lightning Fabric, saves, and resumes from what was saved."""
 
 import os
 
@@ -35,5 +35,5 @@ for step in range(state["step"], STEPS):
         state["step"] = step + 1
         fabric.save(f"{PLACE}.new", state)
         if fabric.is_global_zero:
-            os.replace(f"{PLACE}.new", PLACE)  # whole or not at all
+            os.replace(f"{PLACE}.new", PLACE)  # a reader sees the old file or the new one, never half of one
         fabric.barrier()

@@ -1,4 +1,4 @@
-"""A VPC and a bucket of one's own, and a cluster of Slipway's in them: `cdk deploy --all`."""
+"""Adds a cluster of Slipway to a VPC and a bucket of your own: `cdk deploy --all`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ CLUSTERS = (
         max_nodes=2,
         region="us-east-1",
         zone="us-east-1b",
-        egress=Egress.NAT,  # by the gateway of the VPC that it is added to
+        egress=Egress.NAT,  # through the NAT gateway of the VPC in app.py
         budget_usd_per_month=2000,
         alert_email="you@example.com",
     ),

@@ -1,4 +1,4 @@
-"""Pre-trains a small Llama with FSDP2, and goes on from the newest checkpoint whose digests are right."""
+"""Pre-trains a small Llama with FSDP2, and resumes from the newest checkpoint whose digests match."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 STEPS = int(os.environ.get("STEPS", "200"))
 FOLDER = Path(os.environ.get("SLIPWAY_CHECKPOINTS", "checkpoints"))
-SUMS = "SHA256SUMS"  # `sha256sum --check SHA256SUMS` in a checkpoint says the same
+SUMS = "SHA256SUMS"  # `sha256sum --check SHA256SUMS` in a checkpoint's folder checks the same
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     for step in range(first, STEPS):
         drawn = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
         begins = torch.randint(256, (8, 1), generator=drawn)
-        rows = ((begins + 7 * torch.arange(32)) % 256).to(device)  # your tokens in place of these
+        rows = ((begins + 7 * torch.arange(32)) % 256).to(device)  # put your tokens in place of these
         loss = model(input_ids=rows, labels=rows).loss
         loss.backward()
         optimizer.step()
@@ -60,10 +60,10 @@ def place(step: int) -> Path:
 
 
 def save(step: int, state: dict[str, object]) -> None:
-    """Publish a checkpoint by renaming it, once the digests of all its files lie in it."""
+    """Publish a checkpoint by renaming it, once it holds the digests of all its files."""
     draft = FOLDER / "draft"
     if dist.get_rank() == 0:
-        shutil.rmtree(draft, ignore_errors=True)  # of an attempt that was killed
+        shutil.rmtree(draft, ignore_errors=True)  # left by an attempt that was killed
         draft.mkdir(parents=True)
     dist.barrier()
     dcp.save(state, checkpoint_id=draft)
@@ -72,7 +72,7 @@ def save(step: int, state: dict[str, object]) -> None:
     dist.all_gather_object(told, own)
     if dist.get_rank() == 0:
         (draft / SUMS).write_text("".join(sum(told, [])))
-        shutil.rmtree(place(step), ignore_errors=True)  # one that was damaged
+        shutil.rmtree(place(step), ignore_errors=True)  # a damaged one of the same step
         draft.rename(place(step))
         for old in sorted(FOLDER.glob("step-*"))[:-3]:
             shutil.rmtree(old)
@@ -80,13 +80,13 @@ def save(step: int, state: dict[str, object]) -> None:
 
 
 def newest_whole() -> int:
-    """Return the newest step of which every file is what was saved; 0 where there is none."""
+    """Return the newest step whose files are all as they were saved, or 0 if there is none."""
     for folder in sorted(FOLDER.glob("step-*"), reverse=True):
         lines = (folder / SUMS).read_text().splitlines() if (folder / SUMS).exists() else []
         files = [line.split("  ", 1) for line in lines]
         right = [(folder / name).is_file() and digest(folder / name) == saved for saved, name in share(files)]
         is_whole = torch.tensor(int(bool(lines) and all(right)))
-        dist.all_reduce(is_whole, op=dist.ReduceOp.MIN)  # each rank read a share of them
+        dist.all_reduce(is_whole, op=dist.ReduceOp.MIN)  # each rank checked a share of the files
         if is_whole.item():
             return int(folder.name.removeprefix("step-"))
         say(f"skipping {folder.name}: it is not what was saved")
@@ -105,4 +105,4 @@ def digest(file: Path) -> str:
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # a thread of PyTorch may still need Python: a rank that is done aborts where it is taken apart
+    os._exit(0)  # skip Python's own shutdown: a PyTorch thread that still runs would abort the finished rank

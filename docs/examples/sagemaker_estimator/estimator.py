@@ -1,4 +1,4 @@
-"""Trains ../ddp/train.py on two instances with SageMaker's own SDK 2, by what a deployed cluster says of itself."""
+"""Trains ../ddp/train.py on two instances with SageMaker's own SDK 2; `slipway cluster targets` says where."""
 
 import json
 import sys
@@ -13,11 +13,11 @@ estimator = PyTorch(
     source_dir=".",
     dependencies=["../ddp/train.py"],
     role=cluster["execution_role"],
-    image_uri=cluster["image"],  # the role may pull no other
+    image_uri=cluster["image"],  # the role may pull no other image
     instance_type=cluster["instance_type"],
     instance_count=2,
     environment={"SLIPWAY_CHECKPOINTS": "/opt/ml/checkpoints", "STEPS": sys.argv[1]},
-    checkpoint_s3_uri=f"{place}/checkpoints",  # the next job goes on from here
+    checkpoint_s3_uri=f"{place}/checkpoints",  # the next job resumes from here
     output_path=f"{place}/output",
     code_location=f"{place}/code",
     sagemaker_session=Session(default_bucket=cluster["bucket"]),

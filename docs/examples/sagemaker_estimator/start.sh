@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts train.py as one rank an instance. On GPUs the SDK does so by distribution={"torch_distributed": …}; it
-# refuses that on processors.
+# Starts train.py as one rank on each instance. On GPUs the SDK's distribution={"torch_distributed": …} does so; on
+# CPUs the SDK refuses that.
 set -euo pipefail
 IFS=',' read -ra hosts <<<"${SM_HOSTS//[\[\]\" ]/}" # ["algo-1","algo-2"]
 RANK=0

@@ -1,4 +1,4 @@
-"""Trains a small GPT-2 with transformers' Trainer, which saves and goes on from what was saved."""
+"""Trains a small GPT-2 with transformers' Trainer, which saves and resumes from what was saved."""
 
 import os
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Enroot and pyxis, by which `srun --container-image` runs ranks in a container, without root and on the machine's own
-# network. An AMI of one's own that has them is left as it is. Sources: NVIDIA/enroot v3.5.0, doc/installation.md and
+# Installs Enroot and pyxis, with which `srun --container-image` runs ranks in a container, without root and on the
+# machine's own network. A user's AMI that has them is left unchanged. Sources: NVIDIA/enroot v3.5.0, doc/installation.md and
 # doc/cmd/import.md; NVIDIA/pyxis v0.20.0, README.md; AWS PCS user guide, "Install SPANK plugins on AWS PCS" and
 # "Configure SPANK plugins on AWS PCS". Not tried on AWS by this project.
 set -euo pipefail
@@ -15,7 +15,7 @@ release="$(parameter slurm_version)"
 slurm="$root/opt/aws/pcs/scheduler/slurm-$release"
 settings="$root/etc/aws/pcs/scheduler/slurm-$release"
 archive="$root/etc/apt/slipway.list"
-# Of Ubuntu, signed; Enroot's documentation names them, and pyxis is compiled for the Slurm of the cluster.
+# Signed packages of Ubuntu: those that Enroot's documentation names, and those that compile pyxis for the cluster's Slurm.
 packages=(build-essential fuse-overlayfs git jq parallel pigz squashfs-tools squashfuse zstd)
 
 main() {
@@ -29,8 +29,8 @@ main() {
   install_pyxis
 }
 
-# Only HTTPS leaves the nodes' network, which Ubuntu's mirrors do not speak and its snapshots do: the one of now, which is
-# what the mirrors have. The AMI's own lists stay as they are.
+# Only HTTPS leaves the nodes' network. Ubuntu's mirrors do not offer it, but its snapshots do: this uses the present one,
+# which equals the mirrors. The AMI's own lists stay unchanged.
 use_archive() {
   local pocket
   # shellcheck source=/dev/null
@@ -42,7 +42,7 @@ use_archive() {
   done >"$archive"
 }
 
-# Ubuntu's own upgrades hold the lock of dpkg during the first minutes.
+# Ubuntu's automatic upgrades hold dpkg's lock during the first minutes.
 wait_for_dpkg() {
   DEBIAN_FRONTEND=noninteractive "$1" -o DPkg::Lock::Timeout=300 \
     -o "Dir::Etc::SourceList=$archive" -o Dir::Etc::SourceParts=- "${@:2}"
@@ -63,8 +63,8 @@ install_enroot() {
   fi
   install -d -m 1777 "$local_files"{,/cache,/data,/tmp} "$root/run/enroot"
   install -d -m 0755 "$root"/etc/enroot/slipway "$root/etc/tmpfiles.d"
-  # Enroot expands $(…) when it reads these; each user has files of their own. No token is kept anywhere: the registry's
-  # password is asked for as the password of each import.
+  # Enroot expands $(…) when it reads these; each user has separate files. No token is stored: each import asks for a new
+  # password of the registry.
   cat >"$root/etc/enroot/enroot.conf" <<SETTINGS
 ENROOT_CONFIG_PATH $root/etc/enroot/slipway
 ENROOT_RUNTIME_PATH $root/run/enroot/user-\$(id -u)
@@ -78,8 +78,8 @@ SETTINGS
   echo 'd /run/enroot 1777 root root' >"$root/etc/tmpfiles.d/slipway-enroot.conf"
 }
 
-# download URL SHA256 FILE: nobody prints the checksums of Enroot's packages. Until its lock has one, the file is as safe
-# as the connection to its publisher, and the log says what to write there.
+# download URL SHA256 FILE: Enroot publishes no checksums of its packages. Until the lock has one, a file is only as safe
+# as the connection to its publisher, and the log says which checksum to write there.
 download() {
   local found
   curl --fail --silent --show-error --location --retry 5 --output "$3" "$1"
@@ -99,7 +99,7 @@ install_pyxis() {
   source="$(mktemp --directory)"
   git clone --quiet --no-checkout https://github.com/NVIDIA/pyxis.git "$source"
   git -C "$source" -c advice.detachedHead=false checkout --quiet "$commit" # a commit's name is the hash of its files
-  # A plug-in is for one release of Slurm, and its name stands in the settings that this writes.
+  # A plug-in works with one release of Slurm, whose name is in the settings that this writes.
   CPPFLAGS="-I$slurm/include" make --silent -C "$source" install "prefix=$slurm"
   rm -rf "$source"
   install -d -m 0755 "$settings/plugstack.conf.d"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a node of Slurm on AWS's own AMI lacks, before anything of Slurm starts: this project in a virtual environment of
-# the AMI's Python, which has boto3, what slurm_node.sh makes of it, and what runs containers.
+# Prepares a Slurm node on AWS's own AMI before Slurm starts: puts this project into a virtual environment of the AMI's
+# Python, which has boto3, and then runs slurm_node.sh and containers.sh.
 set -euo pipefail
 
 here="$(dirname "${BASH_SOURCE[0]}")"
@@ -15,10 +15,10 @@ fi
 (cd / && "$venv/bin/python" -c 'import boto3, slipway.jobs.platforms.slurm.node.main')
 "$here/slurm_node.sh"
 
-# The drop-ins are new; PCS's part of the user data starts Slurm when this is over.
+# systemd has to read the new drop-ins; PCS's part of the user data starts Slurm after this.
 systemctl daemon-reload
 sysctl --quiet --load=/etc/sysctl.d/90-slipway-ports.conf || echo 'slipway: the ports of ranks are not reserved' >&2
-# Where processors stand in for accelerators, ranks run on the machine's own files.
+# On nodes without accelerators, ranks run on the machine's own files.
 if [[ ! -e /etc/slipway/stand-in ]]; then
   "$here/containers.sh"
 fi

@@ -95,10 +95,10 @@ def find_training_jobs(region: str) -> Iterator[Leftover]:
     """Jobs that run on: a destroyed cluster takes their role, and not SageMaker's own instances."""
     sagemaker = reader("sagemaker", region)
     asked = ask_all(sagemaker, "ListTrainingJobs", "TrainingJobSummaries", StatusEquals="InProgress")
-    for each in _told(asked):
-        tags = _told(ask_all(sagemaker, "ListTags", "Tags", ResourceArn=each["TrainingJobArn"]))
+    for job in _told(asked):
+        tags = _told(ask_all(sagemaker, "ListTags", "Tags", ResourceArn=job["TrainingJobArn"]))
         if owner := _owner(tags):
-            name = each["TrainingJobName"]
+            name = job["TrainingJobName"]
             made = _told(ask(sagemaker, "DescribeTrainingJob", TrainingJobName=name))["ResourceConfig"]
             yield Leftover(
                 owner=owner,
@@ -135,13 +135,13 @@ def find_buckets(region: str) -> Iterator[Leftover]:
 
 
 def find_file_systems(region: str) -> Iterator[Leftover]:
-    for each in _told(ask_all(reader("efs", region), "DescribeFileSystems", "FileSystems")):
-        if owner := _owner(each.get("Tags", ())):
-            gib = _gib(each.get("SizeInBytes", {}).get("Value"))
+    for file_system in _told(ask_all(reader("efs", region), "DescribeFileSystems", "FileSystems")):
+        if owner := _owner(file_system.get("Tags", ())):
+            gib = _gib(file_system.get("SizeInBytes", {}).get("Value"))
             yield Leftover(
                 owner=owner,
                 kind=LeftoverKind.FILE_SYSTEM,
-                id=each["FileSystemId"],
+                id=file_system["FileSystemId"],
                 gib=gib,
                 usd_per_month=_fee("efs", region, gib),
                 holds="checkpoints and data that jobs shared; its automatic backups stay",
@@ -155,16 +155,16 @@ def find_backups(region: str) -> Iterator[Leftover]:
     if _VAULT not in (vault["BackupVaultName"] for vault in vaults):
         return
     asked = ask_all(backup, "ListRecoveryPointsByBackupVault", "RecoveryPoints", BackupVaultName=_VAULT)
-    for each in _told(asked):
-        tags = _told(ask(backup, "ListTags", ResourceArn=each["RecoveryPointArn"]))["Tags"]
+    for recovery_point in _told(asked):
+        tags = _told(ask(backup, "ListTags", ResourceArn=recovery_point["RecoveryPointArn"]))["Tags"]
         if owner := tags.get(CLUSTER_TAG):
-            ends = each.get("CalculatedLifecycle", {}).get("DeleteAt")
-            source = each["ResourceArn"].rpartition("/")[2]
-            gib = _gib(each.get("BackupSizeInBytes"))
+            ends = recovery_point.get("CalculatedLifecycle", {}).get("DeleteAt")
+            source = recovery_point["ResourceArn"].rpartition("/")[2]
+            gib = _gib(recovery_point.get("BackupSizeInBytes"))
             yield Leftover(
                 owner=owner,
                 kind=LeftoverKind.BACKUP,
-                id=each["RecoveryPointArn"],
+                id=recovery_point["RecoveryPointArn"],
                 gib=gib,
                 usd_per_month=_fee("efs-backup", region, gib),
                 holds=f"a copy of {source}; AWS deletes it {f'on {ends:%Y-%m-%d}' if ends else 'by itself'}",
@@ -172,25 +172,25 @@ def find_backups(region: str) -> Iterator[Leftover]:
 
 
 def find_lustre(region: str) -> Iterator[Leftover]:
-    for each in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
-        if owner := _owner(each.get("Tags", ())):
-            speed = each.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
+    for file_system in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
+        if owner := _owner(file_system.get("Tags", ())):
+            speed = file_system.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
             yield Leftover(
                 owner=owner,
                 kind=LeftoverKind.LUSTRE,
-                id=each["FileSystemId"],
-                gib=each["StorageCapacity"],
-                usd_per_month=_fee(lustre_item(speed), region, each["StorageCapacity"]),
+                id=file_system["FileSystemId"],
+                gib=file_system["StorageCapacity"],
+                usd_per_month=_fee(lustre_item(speed), region, file_system["StorageCapacity"]),
                 holds="checkpoints and data that jobs shared",
             )
 
 
 def find_repositories(region: str) -> Iterator[Leftover]:
     ecr = reader("ecr", region)
-    for each in _told(ask_all(ecr, "DescribeRepositories", "repositories")):
-        tags = _told(ask(ecr, "ListTagsForResource", resourceArn=each["repositoryArn"]))["tags"]
+    for repository in _told(ask_all(ecr, "DescribeRepositories", "repositories")):
+        tags = _told(ask(ecr, "ListTagsForResource", resourceArn=repository["repositoryArn"]))["tags"]
         if owner := _owner(tags):
-            name = each["repositoryName"]
+            name = repository["repositoryName"]
             images = _told(ask_all(ecr, "DescribeImages", "imageDetails", repositoryName=name))
             gib = _gib(sum(image.get("imageSizeInBytes", 0) for image in images))
             yield Leftover(
@@ -205,15 +205,15 @@ def find_repositories(region: str) -> Iterator[Leftover]:
 
 def find_log_groups(region: str) -> Iterator[Leftover]:
     logs = reader("logs", region)
-    for each in _told(ask_all(logs, "DescribeLogGroups", "logGroups")):
-        arn = each["arn"].removesuffix(":*")
+    for group in _told(ask_all(logs, "DescribeLogGroups", "logGroups")):
+        arn = group["arn"].removesuffix(":*")
         tags = _told(ask(logs, "ListTagsForResource", resourceArn=arn))["tags"]
         if owner := tags.get(CLUSTER_TAG):
-            gib = _gib(each.get("storedBytes"))
+            gib = _gib(group.get("storedBytes"))
             yield Leftover(
                 owner=owner,
                 kind=LeftoverKind.LOG_GROUP,
-                id=each["logGroupName"],
+                id=group["logGroupName"],
                 gib=gib,
                 usd_per_month=_fee("logs", region, gib),
                 holds="logs of jobs or of the network",

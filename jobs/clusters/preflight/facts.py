@@ -89,7 +89,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
     region_status = account if isinstance(account, Unanswered) else ask_region(cluster.region)
     # Without credentials every request would fail: one refusal stands for all answers.
     refusal = region_status if isinstance(region_status, Unanswered) else None
-    own = _own_image(containers, cluster)
+    image = _own_image(containers, cluster)
     ami = ami_parameter_of(cluster) if isinstance(cluster, NodeCluster) else None
     parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
     target = refusal or ask_target(cluster)
@@ -109,7 +109,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
         project=find_project().name,
         asked_at=datetime.now(UTC),
         bakery=refusal or ask_bakery(cluster),
-        ami_is_debian=is_debian(containers, own) if own else None,
+        ami_is_debian=is_debian(containers, image) if image else None,
         ebs_key=refusal or ask_ebs_key(cluster.region),
         default_group=refusal or ask_default_group(cluster.name, cluster.region),
         cost_tag=refusal or ask_cost_tag(),
@@ -120,7 +120,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
         missing=missing_machines_of(target) if isinstance(target, Target) else (),
         pushed=ask_pushed(target),
         lock=read_lock(containers, locked_by(cluster)),
-        machine_lock_digest=lock_digest(containers, own) if own else None,
+        machine_lock_digest=lock_digest(containers, image) if image else None,
         image_tag=_image_tag(containers, cluster),
         pinned=(*pinned_versions(containers, locks_of(cluster)), *TOOLS),
         today=datetime.now(UTC).date(),
@@ -332,12 +332,12 @@ def ask_stack(name: str, region: str) -> str | Unanswered | None:
 
 
 def _default_group(group: Mapping[str, Any]) -> DefaultGroup:
-    own = group["GroupId"]
+    group_id = group["GroupId"]
     return DefaultGroup(
-        id=own,
-        admits_itself=any(_is_of_group(rule, own) for rule in group["IpPermissions"]),
+        id=group_id,
+        admits_itself=any(_is_of_group(rule, group_id) for rule in group["IpPermissions"]),
         lets_out=any(
-            _is_of_group(rule, own) or _is_everywhere(rule) for rule in group["IpPermissionsEgress"]
+            _is_of_group(rule, group_id) or _is_everywhere(rule) for rule in group["IpPermissionsEgress"]
         ),
     )
 

@@ -1,8 +1,8 @@
-"""Trains a small network on all ranks. Put your model and your data in place of these, and keep the rest.
+"""Trains a small network on all ranks. Replace its model and data with yours, and keep the rest.
 
 It is plain PyTorch: whoever starts it sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
 torchrun does. `python train.py` alone is one rank. It saves to SLIPWAY_CHECKPOINTS, and resumes from there:
-a folder, or an s3:// URL where nodes share no files, as several instances of SageMaker do.
+a folder, or an s3:// URL if nodes share no files, such as several instances of SageMaker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ stopping = False
 
 
 def main() -> int:
-    # The machine is about to go, or the time is up: SIGTERM comes first.
+    # SIGTERM comes before the machine goes, and before the job's time is up.
     signal.signal(signal.SIGTERM, stop)
     device = start()
     torch.manual_seed(0)  # the same first weights on every rank
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def start() -> torch.device:
-    """Join the other ranks; alone, be the only one."""
+    """Join the other ranks; without a launcher, train as the only rank."""
     for name, value in ALONE.items():
         os.environ.setdefault(name, value)
     has_gpu = torch.cuda.is_available()
@@ -69,7 +69,7 @@ def start() -> torch.device:
 
 
 def samples(step: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return other samples for every step and rank, and the same ones after a resume."""
+    """Return different samples for every step and rank, and the same ones after a resume."""
     drawn = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
     inputs = torch.randn(BATCH, FEATURES, generator=drawn)
     return inputs.to(device), inputs.mean(dim=1, keepdim=True).mul(8).sin().to(device)
@@ -96,7 +96,7 @@ def save(step: int, network: nn.Module, optimizer: torch.optim.Optimizer) -> Non
 
 
 def resume(network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
-    """Return the step to go on from; 0 where nothing is saved."""
+    """Return the step to resume from, or 0 if nothing is saved."""
     content = read()
     if content is None:
         return 0
@@ -109,7 +109,7 @@ def resume(network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.d
 
 
 def write(content: bytes) -> None:
-    """Replace the checkpoint in one step: a kill in between leaves the last one whole."""
+    """Replace the checkpoint in one step: if this is killed, the last one stays complete."""
     if CHECKPOINT.startswith("s3://"):
         import boto3
 
@@ -143,15 +143,15 @@ def stop(_signal: int, _frame: object) -> None:
 
 
 def is_stopping(device: torch.device) -> bool:
-    """Ask all ranks: they stop after the same step, whichever of them was told."""
+    """Return True on all ranks if any of them was told to stop, so that all stop after the same step."""
     told = torch.tensor(float(stopping), device=device)
     dist.all_reduce(told, op=dist.ReduceOp.MAX)
     return bool(told.item())
 
 
 def end(code: int) -> NoReturn:
-    """Leave Python whole: a thread of PyTorch that still needs it aborts one finished run in thirty."""
-    atexit._run_exitfuncs()  # what loggers of yours do at the end
+    """Skip Python's own shutdown, in which a PyTorch thread that still runs aborts one run in thirty."""
+    atexit._run_exitfuncs()  # run what your loggers registered for the end
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -225,7 +225,7 @@ _SAID_OF_ANY = ("sequence_length", "head_share", "parameters")  # papers round t
 
 def _model(name: str, values: Mapping[str, object], text: Mapping[str, str]) -> Model:
     """Return a model of ours, whose sizes may be left out; else the one that the sizes describe."""
-    said = {each: values[each] for each in _SAID_OF_ANY if values[each] is not None}
+    stated = {each: values[each] for each in _SAID_OF_ANY if values[each] is not None}
     if (ours := MODELS.get(name)) is not None:
         for size in (*_SIZES, "causal", "gated"):
             if values[size] not in (None, getattr(ours, size)):
@@ -233,7 +233,7 @@ def _model(name: str, values: Mapping[str, object], text: Mapping[str, str]) -> 
                     f"column {size} is {text[size]!r}; allowed is {getattr(ours, size)}, which {name} has",
                     hint="leave it out, or give this model a name of its own",
                 )
-        return replace(ours, **said)  # type: ignore[arg-type]  # COLUMNS reads each
+        return replace(ours, **stated)  # type: ignore[arg-type]  # COLUMNS reads each
     for required in ("layers", "hidden_size", "sequence_length"):
         if values[required] is None:
             raise CannotEstimate(
@@ -245,7 +245,7 @@ def _model(name: str, values: Mapping[str, object], text: Mapping[str, str]) -> 
     if values["gated"]:
         sizes["gated"] = "true"
     kind = "encoder" if values["causal"] is False else "decoder"
-    return replace(described(kind, sizes).model, **said)  # type: ignore[arg-type]  # COLUMNS reads each
+    return replace(described(kind, sizes).model, **stated)  # type: ignore[arg-type]  # COLUMNS reads each
 
 
 def _cluster(values: Mapping[str, object]) -> Hardware:
@@ -253,15 +253,15 @@ def _cluster(values: Mapping[str, object]) -> Hardware:
     nodes, devices = values["nodes"], values["devices"]
     assert isinstance(nodes, int)
     whole = hardware_named(str(values["hardware"]), nodes)
-    own = at_precision(whole, str(values["precision"] or ""))
+    cluster = at_precision(whole, str(values["precision"] or ""))
     if devices is None:
-        return own
+        return cluster
     assert isinstance(devices, int)
     if devices % nodes or devices > whole.devices:
         raise CannotEstimate(
             f"column devices is '{devices}'; allowed are multiples of {nodes} nodes up to {whole.devices}"
         )
-    return replace(own, devices_per_node=devices // nodes)
+    return replace(cluster, devices_per_node=devices // nodes)
 
 
 _OF_LAYOUT = (
@@ -285,14 +285,14 @@ def _rate(values: Mapping[str, object], model: Model) -> float:
     sequences, tokens = (values[name] for name in RATES)
     if sequences is None:
         return float(str(tokens)) / model.sequence_length
-    own = float(str(sequences))
-    if tokens is not None and abs(float(str(tokens)) / model.sequence_length / own - 1) > 0.01:
+    rate = float(str(sequences))
+    if tokens is not None and abs(float(str(tokens)) / model.sequence_length / rate - 1) > 0.01:
         raise CannotEstimate(
-            f"column tokens_per_second is '{tokens}'; {own:g} sequences of {model.sequence_length} tokens "
-            f"a second are {own * model.sequence_length:g}",
+            f"column tokens_per_second is '{tokens}'; {rate:g} sequences of {model.sequence_length} tokens "
+            f"a second are {rate * model.sequence_length:g}",
             hint="leave one of the two out",
         )
-    return own
+    return rate
 
 
 # The columns of a CSV of published rates: how each is read, and what is allowed in it. Another column is one

@@ -80,8 +80,8 @@ def _end(config: Any) -> tuple[int | None, str]:
     whole = config.epochs * epoch
     if (steps := at_most(whole, config.steps)) < whole:
         return steps, f"{steps} steps"
-    said = "an epoch" if config.epochs == 1 else f"{config.epochs} epochs"
-    return whole, f"{said} of SST-2, {SST2_EXAMPLES:,} sentences (GLUE)"
+    length = "an epoch" if config.epochs == 1 else f"{config.epochs} epochs"
+    return whole, f"{length} of SST-2, {SST2_EXAMPLES:,} sentences (GLUE)"
 
 
 def _layout(config: Any) -> Layout:
@@ -134,8 +134,8 @@ def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
     """Return the workload of a recipe, of a known model, of a config.json, or of sizes alone."""
     if name in RECIPES:
         return recipe_workload(name, settings)
-    if own := find_own_recipe(name):
-        return _own_workload(own, settings)
+    if recipe := find_own_recipe(name):
+        return _own_workload(recipe, settings)
     sizes = {key: text for key, text in settings.items() if is_of_sizes(key)}
     rest = {key: text for key, text in settings.items() if key not in sizes}
     if name in BY_SIZES:
@@ -171,23 +171,25 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
     return replace(TRANSLATIONS[name](config, settings), name=name, devices=recipe.accelerators)
 
 
-def _own_workload(own: OwnRecipe, settings: Mapping[str, str]) -> Workload:
+def _own_workload(recipe: OwnRecipe, settings: Mapping[str, str]) -> Workload:
     """Describe what a user's own recipe says that it trains: a model like a known one, and its layout."""
-    config, describe = own.read(settings), getattr(own.code, "workload", None)
+    config, describe = recipe.read(settings), getattr(recipe.code, "workload", None)
     told = describe(config) if callable(describe) else None
     if not (isinstance(told, Mapping) and isinstance(told.get("like"), str)):
         raise CannotEstimate(
-            f"your recipe '{own.name}' does not say what it trains",
+            f"your recipe '{recipe.name}' does not say what it trains",
             hint='write def workload(config): return {"like": "bert-large"}: docs/projects.md',
         )
     rest = {str(name): str(value) for name, value in told.items() if name != "like"}
-    return replace(with_settings(find_workload(told["like"]), rest), name=own.name)
+    return replace(with_settings(find_workload(told["like"]), rest), name=recipe.name)
 
 
 def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
     """Describe pre-training, which takes the requested steps, or those that its sequences need."""
-    if own := config.config or config.start_from_model:
-        raise CannotEstimate(f"nobody has counted the model in '{own}'", hint="estimate a size near it")
+    if model_file := config.config or config.start_from_model:
+        raise CannotEstimate(
+            f"nobody has counted the model in '{model_file}'", hint="estimate a size near it"
+        )
     model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
     model = MODELS.get(model_name) or replace(MODELS[f"bert-{config.size}"], sequence_length=512)
     length = f"{config.sequences:,} sequences" if config.steps is None else f"{config.steps:,} steps"
@@ -246,8 +248,10 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
 
 def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
     """Describe pre-training, which takes as many steps as its tokens need."""
-    if own := config.config or config.start_from_model:
-        raise CannotEstimate(f"nobody has counted the model in '{own}'", hint="estimate a size near it")
+    if model_file := config.config or config.start_from_model:
+        raise CannotEstimate(
+            f"nobody has counted the model in '{model_file}'", hint="estimate a size near it"
+        )
     if config.size not in _DECODERS:
         raise CannotEstimate(
             f"nobody has counted the model of size={config.size}", hint=f"set size={' or '.join(_DECODERS)}"

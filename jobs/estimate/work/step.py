@@ -116,13 +116,13 @@ def _split(model: Model, cluster: Hardware, layout: Layout, calibration: Calibra
     known = prior(cluster)
     efficiency = calibration.network_efficiency or known.network_efficiency
     group = layout.tensor * layout.pipeline
-    own = replicas(model, cluster, layout)
+    copies = replicas(model, cluster, layout)
     return _Split(
         model=model,
         cluster=cluster,
         layout=layout,
-        replicas=own,
-        micro_batches=accumulation(model, cluster, layout, own),
+        replicas=copies,
+        micro_batches=accumulation(model, cluster, layout, copies),
         micro_seconds=_micro_seconds(model, cluster, layout, calibration.utilisation or known.utilisation),
         bytes_per_second=cluster.inter_node_bytes_per_second * efficiency,
         prior=known,
@@ -140,10 +140,10 @@ def _micro_seconds(model: Model, cluster: Hardware, layout: Layout, utilisation:
     known = prior(cluster)
     flops = executed_flops(model, layout) * (1 + (known.score_cost - 1) * score_share(model))
     at_peak = flops * layout.micro_batch / (group * cluster.peak_flops)
-    beside = 1 / utilisation - 1
-    shape = _shape(model, cluster, layout) if beside > 0 else 1.0
+    overhead = 1 / utilisation - 1
+    shape = _shape(model, cluster, layout) if overhead > 0 else 1.0
     launching = model.layers / layout.pipeline * _LAUNCH_SECONDS if known.launches else 0.0
-    return (at_peak * (1 + beside * shape) + launching) * uneven(model, layout)
+    return (at_peak * (1 + overhead * shape) + launching) * uneven(model, layout)
 
 
 def _shape(model: Model, cluster: Hardware, layout: Layout) -> float:
@@ -154,10 +154,10 @@ def _shape(model: Model, cluster: Hardware, layout: Layout) -> float:
     narrow = prior(cluster).narrow_width
     if narrow is None:
         return 1.0
-    beside = narrow / model.hidden_size * (1 if layout.fused else _EAGER)
-    own = 1 + beside + _SLOW_SCORES * score_share(model)
+    overhead = narrow / model.hidden_size * (1 if layout.fused else _EAGER)
+    cost = 1 + overhead + _SLOW_SCORES * score_share(model)
     repeated = _SHARED if layout.sequence_parallel else _REPEATED
-    return own / (1 + narrow / REFERENCE_WIDTH) * (1 + repeated * (layout.tensor - 1))
+    return cost / (1 + narrow / REFERENCE_WIDTH) * (1 + repeated * (layout.tensor - 1))
 
 
 def uneven(model: Model, layout: Layout) -> float:
@@ -279,9 +279,9 @@ def _one_way(split: _Split, bytes_each: float, ranks: int) -> float:
     nodes = math.ceil(ranks / in_node)
     seconds = 0.0
     if in_node > 1:
-        own = split.own_parameters * bytes_each
+        sent_bytes = split.own_parameters * bytes_each
         inside = split.cluster.intra_node_bytes_per_second * split.prior.in_node_efficiency
-        seconds += (in_node - 1) / in_node * own / inside
+        seconds += (in_node - 1) / in_node * sent_bytes / inside
     if nodes > 1:
         sent = _held_by_node(split) * bytes_each
         messages = math.ceil(sent / _BUCKET_BYTES / split.cluster.devices_per_node)

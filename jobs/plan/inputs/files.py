@@ -93,8 +93,8 @@ def load_json(text: str, path: Path) -> Fields:
 def decode_plan_file(found: Fields, name: str) -> PlanFile:
     unknown: list[str] = list(found.unknown((*_INPUT, *_ANSWER)))
     unpriced: list[str] = []
-    said: list[str] = []
-    pools = tuple(_pool(each, unknown, unpriced, said) for each in found.objects("pools"))
+    notes: list[str] = []
+    pools = tuple(_pool(each, unknown, unpriced, notes) for each in found.objects("pools"))
     jobs = tuple(_job(each, unknown) for each in found.objects("jobs"))
     unknown_prices = [
         f"no price of {printable(each[:60])} is known: it counts as 0 dollars" for each in unpriced
@@ -105,7 +105,7 @@ def decode_plan_file(found: Fields, name: str) -> PlanFile:
         pools=pools,
         notes=(*_said_of_unknown(unknown), *unknown_prices),
         unpriced=tuple(unpriced),
-        priced=tuple(dict.fromkeys(said)),
+        priced=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -115,7 +115,7 @@ def price_words(price: Price | Rate, type_name: str) -> str:
     return f"priced by {usd} of {price.date}"
 
 
-def _pool(found: Fields, unknown: list[str], unpriced: list[str], said: list[str]) -> Pool:
+def _pool(found: Fields, unknown: list[str], unpriced: list[str], notes: list[str]) -> Pool:
     unknown += found.unknown(_POOL)
     type_name = found.text("type")
     known = find_instance_type(type_name)
@@ -130,7 +130,7 @@ def _pool(found: Fields, unknown: list[str], unpriced: list[str], said: list[str
             unpriced.append(type_name)
             price = 0.0
         else:
-            said.append(price_words(listed, type_name))
+            notes.append(price_words(listed, type_name))
     return Pool(
         type=type_name,
         nodes=found.whole("nodes"),

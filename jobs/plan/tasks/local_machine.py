@@ -244,8 +244,8 @@ class LocalMachine:
         """Return the environment that limits a process to its devices."""
         if self.devices.kind == "cuda":
             return {"CUDA_VISIBLE_DEVICES": ",".join(self.devices.names[number] for number in devices)}
-        own = max(1, len(os.sched_getaffinity(0)) // self.count)
-        return {"OMP_NUM_THREADS": str(own), "CUDA_VISIBLE_DEVICES": ""}
+        threads = max(1, len(os.sched_getaffinity(0)) // self.count)
+        return {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
 
     def run_orders(self, orders: Sequence[ProcessOrder], most_seconds: float | None = None) -> GangEnd:
         """Run processes that belong together; return the first failure, or a GangEnd without a reason."""
@@ -312,11 +312,13 @@ def _reason(output: Path, code: int) -> str:
     except OSError:
         text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "")
+    reason = next(
+        (line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else ""
+    )
     if code < 0:
         killed = f"it was killed by {signal.Signals(-code).name}"
-        return f"{killed}: too little memory?" if code == -signal.SIGKILL else f"{killed}; {said}"
-    return said.removeprefix("error: ") or f"it ended with exit code {code}"
+        return f"{killed}: too little memory?" if code == -signal.SIGKILL else f"{killed}; {reason}"
+    return reason.removeprefix("error: ") or f"it ended with exit code {code}"
 
 
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:

@@ -79,15 +79,15 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
     refuse_misfit(job, target)
     refuse_foreign_registry(target)
     uri = job.image or _published(target)
-    own = find_image(uri, target) if uri else None
-    digest = own.digest if own else find_digest(target, target.image_tag)
+    image = find_image(uri, target) if uri else None
+    digest = image.digest if image else find_digest(target, target.image_tag)
     code = own_bundle().digest if job.image is None and is_published_by_aws(target.repository_uri) else None
     known_digest, words = digest if isinstance(digest, str) else None, image_words(job, target, code)
     if known_digest:
-        repository = own.repository if own else target.repository_uri.partition("/")[2]
-        registry = own.registry if own else target.account
+        repository = image.repository if image else target.repository_uri.partition("/")[2]
+        registry = image.registry if image else target.account
         refuse_other_platform(target, registry, repository, known_digest, words)
-    known = KnownImage(digest=known_digest, register=own.register if own else None, code=code)
+    known = KnownImage(digest=known_digest, register=image.register if image else None, code=code)
     build = partial(_request, recipe=recipe, target=target, image=known, waits_for=waits_for)
     return Prepared(
         job=job,
@@ -105,12 +105,12 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
 
 def refuse_unready(prepared: BatchPrepared) -> None:
     """Refuse if no container image is pushed; the yard needs none, since it runs this checkout."""
-    target, own = prepared.target, prepared.job.image
-    if prepared.image_digest or (aws.is_in_yard() and not own):
+    target, image = prepared.target, prepared.job.image
+    if prepared.image_digest or (aws.is_in_yard() and not image):
         return
-    if own:
+    if image:
         raise NoImage(
-            f"the registry has no image {own}",
+            f"the registry has no image {image}",
             hint="push it there, or write images/NAME/Dockerfile: slipway image build NAME "
             f"--on {target.name}",
         )
@@ -234,14 +234,14 @@ _DIGEST_LENGTH = 12
 
 def own_definition(deployed: Mapping[str, Any], image: str, target: BatchTarget) -> dict[str, Any]:
     """Return a RegisterJobDefinition; its name contains its digest, so each image gets one."""
-    kept = {name: deployed[name] for name in _KEPT if name in deployed}
-    nodes = kept["nodeProperties"]
+    fields = {name: deployed[name] for name in _KEPT if name in deployed}
+    nodes = fields["nodeProperties"]
     groups = [
         {**group, "container": {**group["container"], "image": image}}
         for group in nodes["nodeRangeProperties"]
     ]
     content = {
-        **kept,
+        **fields,
         "nodeProperties": {**nodes, "nodeRangeProperties": groups},
         "tags": {TARGET_TAG: target.name},
     }
@@ -316,12 +316,12 @@ _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 def refuse_foreign_registry(target: BatchTarget) -> None:
     """Refuse a container image of another account: it would run with the rights of the job."""
-    own = f"{target.account}.dkr.ecr.{target.region}.amazonaws.com"
+    registry = f"{target.account}.dkr.ecr.{target.region}.amazonaws.com"
     host = target.repository_uri.partition("/")[0]
-    if host not in (own, f"{own}.cn") and not is_published_by_aws(host):
+    if host not in (registry, f"{registry}.cn") and not is_published_by_aws(host):
         raise DoesNotFit(
             f"cluster '{target.name}' runs container images of {host}; only the account's own registry "
-            f"and AWS's are allowed, {own}",
+            f"and AWS's are allowed, {registry}",
             hint="copy the image there and deploy the cluster again",
         )
 

@@ -161,8 +161,8 @@ def _moment(milliseconds: object) -> datetime | None:
 
 def _nodes(detail: Mapping[str, Any], tags: Mapping[str, str]) -> int | None:
     """Return the number of nodes: from the tag of our own jobs, from the definition of others."""
-    said = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
-    return int(said) if said.isdecimal() else None
+    count = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
+    return int(count) if count.isdecimal() else None
 
 
 def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datetime | None) -> float | None:
@@ -246,12 +246,12 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
 
 
 def _said(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    said = []
+    reasons = []
     for detail in (found.detail, *nodes):
-        said += [detail.get("statusReason"), (detail.get("container") or {}).get("reason")]
+        reasons += [detail.get("statusReason"), (detail.get("container") or {}).get("reason")]
         for attempt in reversed(detail.get("attempts") or ()):
-            said += [(attempt.get("container") or {}).get("reason"), attempt.get("statusReason")]
-    return tuple(dict.fromkeys(str(each) for each in said if each))
+            reasons += [(attempt.get("container") or {}).get("reason"), attempt.get("statusReason")]
+    return tuple(dict.fromkeys(str(each) for each in reasons if each))
 
 
 def _node_details(found: Found[BatchTarget], target: BatchTarget) -> list[Mapping[str, Any]]:
@@ -375,13 +375,13 @@ def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say:
     except (BotoCoreError, ClientError) as error:
         say(f"another machine may have submitted {name} in the same instant: {error}")
         return sent
-    kept = str(found[0]["jobId"]) if found else sent
-    for each in found[1:]:
-        if each.get("status") not in _ENDED:
-            _end(str(each["jobId"]), kept, name, target)
-    if kept != sent:
-        say(f"another machine submitted {name} in the same instant, as {kept}; {sent} was ended")
-    return kept
+    first = str(found[0]["jobId"]) if found else sent
+    for twin in found[1:]:
+        if twin.get("status") not in _ENDED:
+            _end(str(twin["jobId"]), first, name, target)
+    if first != sent:
+        say(f"another machine submitted {name} in the same instant, as {first}; {sent} was ended")
+    return first
 
 
 def _look_until_listed(
@@ -397,13 +397,13 @@ def _look_until_listed(
     return ()
 
 
-def _end(job_id: str, kept: str, name: str, target: BatchTarget) -> None:
+def _end(job_id: str, first: str, name: str, target: BatchTarget) -> None:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        aws.client("batch", target.region).terminate_job(jobId=job_id, reason=f"{TWIN_REASON} {kept}")
+        aws.client("batch", target.region).terminate_job(jobId=job_id, reason=f"{TWIN_REASON} {first}")
     except (BotoCoreError, ClientError) as error:
         raise SubmittedTwice(
             f"{name} was submitted twice in the same instant, and {job_id} could not be ended: {error}",
-            hint=f"slipway cancel {job_id}; {kept} is the same job",
+            hint=f"slipway cancel {job_id}; {first} is the same job",
         ) from error

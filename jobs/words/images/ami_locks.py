@@ -191,7 +191,7 @@ def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
         return (
             Problem(where=where, message=f"is not valid TOML: {error}", hint="fix it, or take it from git"),
         )
-    return tuple(Problem(where=f"{where} [{place}]", message=said) for place, said in _mistakes(tables))
+    return tuple(Problem(where=f"{where} [{place}]", message=mistake) for place, mistake in _mistakes(tables))
 
 
 def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -214,9 +214,9 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     of_parent = list(_unfit("parent", parent, _with_kernel(_PARENT, parent))) if parent else []
     yield from (*of_packages, *of_parent)
     if parent and not of_packages and not of_parent:
-        yield from (("parent", said) for said in parent_mistakes(parent, apt))
+        yield from (("parent", mistake) for mistake in parent_mistakes(parent, apt))
     if SUPPORT in tables:
-        yield from ((SUPPORT, said) for said in support_mistakes(tables))
+        yield from ((SUPPORT, mistake) for mistake in support_mistakes(tables))
     for kind, forms in SOURCES.items():
         for name, source in _table(tables, kind).items():
             fields = source if isinstance(source, Mapping) else {}

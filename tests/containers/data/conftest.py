@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# The data extra is its own: a laptop that only submits has none of these.
+# A laptop that only submits has none of these packages.
 pytest.importorskip("h5py")
 pytest.importorskip("isal")
 

@@ -35,7 +35,7 @@ class FailingS3:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next_fault(self, start: int, stop: int) -> Fault | None:
-        """Return what goes wrong now. A stretch is known by its end, as a read may go on in its midst."""
+        """Return what goes wrong now. A stretch is known by its end: a read may resume inside it."""
         with self.lock:
             self.ranges.append((start, stop))
             times = sum(stop == before for _, before in self.ranges)
@@ -85,13 +85,13 @@ class Handler(QuietHandler):
 
 
 def refusing(status: int, code: str) -> Fault:
-    """Answer as S3 does where it is asked too much or fails."""
+    """Answer as S3 does when it is busy or fails."""
     body = f"<Error><Code>{code}</Code><Message>Reduce your request rate.</Message></Error>".encode()
     return lambda handler, _: handler.answer(status, body)
 
 
 def resetting(after: float) -> Fault:
-    """Send so much of what was asked for, then reset the connection: the peer reads ECONNRESET."""
+    """Send this much of the requested bytes, then reset the connection: the peer reads ECONNRESET."""
 
     def fault(handler: Handler, body: bytes) -> None:
         if after:

@@ -1,4 +1,4 @@
-"""What is wrong with input, arguments or machine is told in one line, and nothing finished is lost."""
+"""An error in input, arguments or machine is told in one line, and nothing finished is lost."""
 
 from __future__ import annotations
 
@@ -212,9 +212,9 @@ def test_a_full_disk_loses_no_finished_shard(corpus: Path, vocabulary_file: Path
 
 
 def test_one_endless_line_takes_no_memory(corpus: Path, vocabulary_file: Path, tmp_path: Path) -> None:
-    """Read whole, 128 MB of text would take more than that; the measure is the kernel's.
+    """If they were read whole, 128 MB of text would take more memory than this; the kernel measures it.
 
-    VmHWM, and not ru_maxrss: that one begins with what the process that started us had.
+    VmHWM is read, not ru_maxrss, which begins with the memory of the process that started this one.
     """
     line, out = tmp_path / "line.txt", tmp_path / "out"
     words = corpus.read_bytes().replace(b"\n", b" ").replace(b".", b"")

@@ -1,4 +1,4 @@
-"""A web server for one text: real answers on 127.0.0.1, with each fault that a test asks for."""
+"""A web server for one text on 127.0.0.1, with each fault that a test asks for."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.local_server import QuietHandler, serving
 
 @dataclass(slots=True)
 class Served:
-    """Hold what the server has, and what was asked of it. Tests change it while it runs."""
+    """Hold the server's text and the requests that it got. Tests change it while it runs."""
 
     text: bytes
     etag: str | None = '"one"'
     knows_ranges: bool = True
     knows_conditions: bool = True
-    statuses: list[int] = field(default_factory=list)  # answered first, one each
+    statuses: list[int] = field(default_factory=list)  # errors to answer first, one for each request
     redirects: dict[str, str] = field(default_factory=dict)  # path to Location
-    cut_short: int = 0  # so many answers break off
+    cut_short: int = 0  # the number of answers that break off
     url: str = ""
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 

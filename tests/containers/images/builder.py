@@ -1,4 +1,4 @@
-"""Images of containers/ built and run by buildah in stores of their own, with a base that is made here."""
+"""Builds and runs images of containers/ with buildah in separate stores, on a base that is made here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILD_SECONDS = 1200
 
 
 def reason_not_to_build() -> str | None:
-    """Probed, cheapest first."""
+    """Try each way, the cheapest first."""
     if shutil.which("buildah") is None:
         return "buildah is not installed here"
     if sys.version_info[:2] != (3, 11) or platform.machine() != "x86_64":
@@ -47,7 +47,7 @@ class Builder:
         self._folder = folder
 
     def make_base(self) -> str | None:
-        """Say why this machine cannot build, if so: a build that asks Debian's archive for news is tried."""
+        """Say why this machine cannot build, if so, after trying a build that reads Debian's archive."""
         try:
             archive = base_archive(lambda _: None)
         except NoBase as error:
@@ -89,7 +89,7 @@ class Builder:
 
 
 def _fetch(folder: Path, wheels: Path) -> None:
-    """The page of torch may be out of reach where another has its wheels: then it is not waited for."""
+    """Do not wait for torch's own index if it cannot be reached: another one may have the wheels."""
     options = ["--no-deps", "--require-hashes", "--no-build-isolation", "--retries=0", "--quiet"]
     for lock in sorted(folder.glob("*.txt")):
         command = [sys.executable, "-m", "pip", "download", *options, f"--find-links={_TORCH_WHEELS}"]

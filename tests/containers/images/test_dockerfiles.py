@@ -1,4 +1,4 @@
-"""What every image promises before it is built: a base that cannot move, and packages with their hashes."""
+"""Every image has a base that cannot move, and packages with hashes; this is known before it is built."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CONTAINERS = ROOT / "containers"
 SITE = ROOT / "scripts" / "locks" / "site.txt"  # builds docs/ and runs none of our code
 IMAGES = image_names(CONTAINERS)
 RUNS_AS_ROOT = {
-    "gaudi": "As root",
-    "gpu": "As root",
-    "neuron": "As root",
+    "gaudi": "It runs as root",
+    "gpu": "It runs as root",
+    "neuron": "It runs as root",
 }  # and the words by which its Dockerfile says why
 REQUIREMENTS = [
     path.relative_to(ROOT).as_posix() for path in sorted(CONTAINERS.glob("images/*/*.txt"))
@@ -39,7 +39,7 @@ def comment_above(image: str, number: int) -> str:
 
 
 def bases(image: str) -> dict[int, str]:
-    """By line; a stage that goes on from another of the same file has no base of its own."""
+    """Find bases line by line; a stage that continues another stage of the file has no base of its own."""
     found = {at: line.split() for at, line in enumerate(lines(image)) if line.startswith("FROM ")}
     stages = {words[3] for words in found.values() if len(words) == 4}
     return {at: words[1] for at, words in found.items() if words[1] not in stages}

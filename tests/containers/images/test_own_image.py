@@ -1,6 +1,6 @@
-"""An image of a project's own, really built by the script that CodeBuild runs, by an ordinary user.
+"""A project's own image is built by the script that CodeBuild runs, as an ordinary user.
 
-buildah stands in for Docker, without a daemon and without root, and a Debian for the registry's.
+buildah stands in for Docker, without a daemon or root, and a local Debian for the registry's.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ REPOSITORY = "123456789012.dkr.ecr.us-east-1.amazonaws.com/own"
 BUILDAH = (
     'buildah() { command buildah --root "$HOME/store" --runroot "$HOME/run" --storage-driver vfs "$@"; }\n'
 )
-# As the script calls it. What no registry has is not pulled, and what is pushed lies in a file. Docker finds
-# `own-base` among its own images; buildah wants to hear that it is one.
+# Stands in for docker as the script calls it: nothing is pulled that no registry has, and a push writes a
+# file. Docker finds `own-base` among its own images; buildah has to be told that it is local.
 DOCKER = f"""#!/usr/bin/env bash
 set -euo pipefail
 {BUILDAH}
@@ -85,7 +85,7 @@ def test_a_project_s_image_is_built_and_pushed_without_root_and_starts_jobs(
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder of the ordinary user, with what the script calls; those of pytest are root's."""
+    """Make a folder of the ordinary user, with what the script calls; pytest's folders belong to root."""
     if shutil.which("buildah") is None:
         pytest.skip("buildah is not installed here")
     if reason := reason_for_no_base():
@@ -116,7 +116,7 @@ def write_sources(project: Path, source: Path, monkeypatch: pytest.MonkeyPatch) 
 def as_a_user(home: Path, script: str, **variables: str) -> str:
     """Run it in the user's home, and return what it prints.
 
-    Where the tests are root's, the user is one of a namespace whose IDs are nobody's on this machine.
+    If root runs the tests, the user is in a namespace whose IDs nobody has on this machine.
     """
     command = ["bash", "-c", f"set -euo pipefail\nread -r _\n{BUILDAH}{script}"]
     is_root = os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""Tiny models of transformers with random weights, saved as it saves them, and ours beside them."""
+"""Makes tiny models of transformers with random weights, saved as it saves them, and our equivalents."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def save(kind: str, folder: Path, **options: object) -> Any:
 
 
 def build(shape: Shape) -> nn.Module:
-    """Build ours on the meta device, and give it memory that holds nothing yet."""
+    """Build our model on the meta device, and give it empty memory."""
     with torch.device("meta"):
         if isinstance(shape, DecoderShape):
             model: nn.Module = Decoder(shape)
@@ -102,7 +102,7 @@ def load(folder: Path) -> tuple[nn.Module, ModelFolder]:
 
 
 def answers(model: nn.Module) -> Tensor:
-    """Return what ours says to some words, as `their_answers` has it."""
+    """Return our model's answers to some words, in the form of `their_answers`."""
     words = some_words()
     if isinstance(model, Decoder):
         return model(words)

@@ -1,4 +1,4 @@
-"""A model folder that asks for what we lack, or is not whole, is refused in one line that says where."""
+"""A model folder that is incomplete, or needs what we lack, is refused in one line that says where."""
 
 from __future__ import annotations
 

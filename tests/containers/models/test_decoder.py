@@ -28,7 +28,7 @@ GPTJ = DecoderShape(
     rotary_dimensions=8,
     positions=64,
     has_head_bias=True,
-    initial_spread=0.2,  # scores far from even, so that small mistakes show
+    initial_spread=0.2,  # uneven scores, so that small mistakes show
 )
 NEOX = replace(GPTJ, family="neox", has_attention_bias=True, has_head_bias=False, gelu="none")
 SHAPES: Mapping[str, DecoderShape] = {
@@ -64,7 +64,7 @@ GPTJ_NAMES: Mapping[str, str] = {
 def test_scores_loss_and_gradients_equal_those_of_transformers(kind: str) -> None:
     shape = SHAPES[kind]
     ours = build_decoder(shape, seed=3)
-    with torch.no_grad():  # biases and norms begin even: uneven ones show if they are used
+    with torch.no_grad():  # biases and norms begin equal: different values show whether they are used
         for parameter in ours.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
     theirs = published(shape)

@@ -1,4 +1,4 @@
-"""A model that torch.distributed.checkpoint saved is read as transformers' own is, and runs nothing."""
+"""A model saved by torch.distributed.checkpoint is read like one of transformers, and no code of it runs."""
 
 from __future__ import annotations
 

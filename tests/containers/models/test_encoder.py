@@ -1,4 +1,4 @@
-"""An encoder is the same filled later, and gives packed rows the answers that padded ones get."""
+"""An encoder computes the same if its weights come later, and answers packed rows as padded ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int], *, at_
 
 @pytest.mark.parametrize("lengths", [[3, 3, 7, 7, 7, 20], [20, 1, 5, 1], [9]])
 def test_rows_that_attend_backwards_at_once_are_those_that_do_it_run_by_run(lengths: list[int]) -> None:
-    """Decoders do so: no token sees the next row, nor what pads its own."""
+    """Decoders do so, too: no token sees the next row or the padding of its own."""
     torch.manual_seed(3)
     rows = PackedRows.of(torch.tensor(lengths))
     query, key, value = (torch.randn(sum(lengths), 2, 8, requires_grad=True) for _ in range(3))

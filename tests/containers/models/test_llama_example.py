@@ -1,4 +1,4 @@
-"""The example that pre-trains a Llama goes on from the newest checkpoint that is what it saved."""
+"""The example that pre-trains a Llama resumes from the newest undamaged checkpoint."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def test_the_llama_passes_over_a_checkpoint_with_a_flipped_bit(
     train.main()
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == ["skipping step-00000020: it is not what was saved", "resuming from step 10"]
-    assert said[2:] == undisturbed[2:]  # the same loss, and the damaged one is replaced
+    assert said[2:] == undisturbed[2:]  # the loss is the same, and the damaged checkpoint is replaced
     subprocess.run(["sha256sum", "--check", "--quiet", train.SUMS], cwd=newest, check=True)

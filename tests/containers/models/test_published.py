@@ -1,4 +1,4 @@
-"""Published weights are ours number for number, whichever way they go, and a rank reads its part alone."""
+"""Published weights are read and written number for number, and a rank reads only its part."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_is_written_here_is_loaded_by_transformers_as_it_is(kind: str, tmp_
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
     assert type(again) is type(theirs)
-    # Not to the bit: gelu_fast comes back as gelu_new, the same formula in another order.
+    # Not equal to the bit: gelu_fast comes back as gelu_new, the same formula in another order.
     answers = models.their_answers(again.eval())
     torch.testing.assert_close(answers, models.their_answers(theirs), rtol=1e-6, atol=1e-6)
     assert open_model(str(written)).shape == found.shape
@@ -84,7 +84,7 @@ def test_any_box_of_a_parameter_is_read_alone(kind: str, tmp_path: Path) -> None
 
 
 def test_a_rank_of_eight_reads_an_eighth_of_the_layers(tmp_path: Path) -> None:
-    """With rows shared out, as full sharding does, a rank reads its rows and the headers."""
+    """If rows are shared, as in full sharding, a rank reads its rows and the headers."""
     models.save("gptj", tmp_path, max_shard_size="20KB")
     found = open_model(str(tmp_path))
     counting = Counting(found.source)

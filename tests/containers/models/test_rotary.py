@@ -1,4 +1,4 @@
-"""Heads that rotate whole score as those that rotate in part, and are published as they are."""
+"""Heads that rotate whole give the same scores as heads that rotate in part, and are published unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def whole(shape: DecoderShape) -> DecoderShape:
 
 
 def uneven(shape: DecoderShape) -> Decoder:
-    """Build a decoder whose biases differ, too: an exchange of two would show."""
+    """Build a decoder whose biases differ, too, so that a swap of two would show."""
     decoder = build_decoder(shape, seed=3)
     with torch.no_grad():
         for name, parameter in decoder.named_parameters():
@@ -104,7 +104,7 @@ def sizes_of(decoder: Decoder) -> dict[str, tuple[int, ...]]:
 
 
 def halves(shape: tuple[int, ...]) -> list[Box]:
-    """Cut off ten rows: not where a head ends."""
+    """Cut off ten rows, which is not where a head ends."""
     low = min(10, shape[0] - 1)
     zeros = (0,) * (len(shape) - 1)
     return [Box((0, *zeros), (low, *shape[1:])), Box((low, *zeros), (shape[0] - low, *shape[1:]))]

@@ -1,4 +1,4 @@
-"""All ranks of a preparation at once, each told its place as a launcher would tell it."""
+"""Runs all ranks of a preparation at once, each told its place as a launcher would."""
 
 from __future__ import annotations
 

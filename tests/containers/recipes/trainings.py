@@ -1,4 +1,4 @@
-"""Tiny trainings of one recipe, each rank a fork; a module of them has a main, which `Trained.make` runs."""
+"""Runs tiny trainings of one recipe, each rank a fork; `Trained.make` runs a module's main."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.containers.training.ranks import rank_variables
 
 
 class Trainings:
-    """Run trainings one after the other below one folder, and keep what they said."""
+    """Run trainings one after the other below one folder, and keep what they printed."""
 
     def __init__(self, folder: Path, main: Callable[[Sequence[str]], int], base: Mapping[str, str]) -> None:
         self.folder, self._main, self._base = folder, main, base
@@ -48,7 +48,7 @@ class Trainings:
         self.codes[name] = fork_each(world, be_rank)
 
     def continue_from(self, other: str, name: str) -> None:
-        """Give a run the checkpoint that another left half-way."""
+        """Give a run the checkpoint that another saved halfway."""
         there = self.folder / "checkpoints" / name
         shutil.copytree(self.folder / "checkpoints" / other, there)
         shutil.rmtree(max(there.glob("step-*")))
@@ -61,7 +61,7 @@ class Trainings:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Read what such trainings left, by their names."""
+    """Reads what such trainings left, by their names."""
 
     folder: Path
     codes: Mapping[str, list[int]]
@@ -107,7 +107,7 @@ def transformers_model(place: Path, kind: str) -> Any:
 
 
 def check_scores(place: Path, kind: str, *, words: int, length: int) -> None:
-    """Compare what a model folder says of words here and in transformers."""
+    """Compare a model folder's answers to some words here and in transformers."""
     import torch
 
     from slipway.containers.models.decoder import build_decoder

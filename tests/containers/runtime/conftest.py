@@ -1,4 +1,4 @@
-"""What the runtime's tests share."""
+"""Fixtures that the runtime's tests share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.containers.runtime.nodes import Cluster
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Whatever the test did, nothing of its job may be left running."""
+    """Check that no process of the test's job is left running."""
     started = Cluster(tmp_path)
     try:
         yield started

@@ -1,7 +1,7 @@
-"""Ends a saving process before each of its file operations in turn, and looks what can be resumed after each.
+"""Ends a saving process before each of its file operations in turn, and sees what can be resumed each time.
 
 Run as a program: `crash_points.py FOLDER WORLD DYING_RANK MODE OLDER_STEPS`; prints one JSON object. MODE is
-`kill`; `torn`: half of a write is done first; or `power`: what was not synced is lost too.
+`kill`; `torn`: half of a write is done first; or `power`: what was not synced is lost, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Countdown:
     def __init__(self, folder: Path, left: int, mode: str) -> None:
         self.folder, self.left, self.mode = folder, left, mode
         self.real: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in OPERATIONS}
-        self.unsynced_files: set[int] = set()  # by inode: folders are renamed meanwhile
-        self.unsynced_names: dict[str, list[tuple[str, str]]] = {}  # folder to renames in it
+        self.unsynced_files: set[int] = set()  # by inode, because folders are renamed meanwhile
+        self.unsynced_names: dict[str, list[tuple[str, str]]] = {}  # the renames in each folder
         for name in OPERATIONS:
             setattr(os, name, self.standing_before(name))
 

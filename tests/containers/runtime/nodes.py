@@ -1,4 +1,4 @@
-"""Several nodes on one machine, each a real launcher with the environment that Batch gives it."""
+"""Runs several nodes on one machine, each a real launcher with Batch's environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 _LIMIT_SECONDS = 40.0
-# What a developer's own shell, or a platform that runs the tests, may have set.
+# Variables that a developer's shell, or a platform that runs the tests, may have set.
 _NOT_OURS = ("SLIPWAY_", "AWS_BATCH_", "SLURM_", "OMPI_", "PMI_", "SM_", "RANK", "WORLD_SIZE", "LOCAL_")
 
 
@@ -43,7 +43,7 @@ class Node:
         return self.text.splitlines()
 
     def until(self, text: str, times: int = 1) -> None:
-        """Reads until `text` was printed so often."""
+        """Reads until `text` was printed this often."""
         ends = time.monotonic() + _LIMIT_SECONDS
         while self.text.count(text) < times:
             assert self._read(ends), f"ended without {text!r} {times} time(s):\n{self.text}"
@@ -73,7 +73,7 @@ def ready(nodes: list[Node], ranks: int = 1) -> None:
 
 
 class Cluster:
-    """Starts nodes of one job, and afterwards tells what is left of them."""
+    """Starts nodes of one job, and says afterwards what is left of them."""
 
     def __init__(self, folder: Path) -> None:
         self.run = f"test-{uuid.uuid4().hex}"
@@ -114,7 +114,7 @@ class Cluster:
         return [self.start(words, node=node, nodes=nodes, **variables) for node in range(nodes)]
 
     def left_running(self) -> list[str]:
-        """Processes of this job that still live a moment after its end: all have inherited its id."""
+        """List this job's processes that live a moment after its end: all have inherited its id."""
         ends = time.monotonic() + 5.0
         while (left := self._living()) and time.monotonic() < ends:
             os.sched_yield()

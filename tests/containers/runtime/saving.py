@@ -1,4 +1,4 @@
-"""Small trainings for the checkpoint tests: what a step holds is a function of the step and the rank."""
+"""Runs small trainings for the checkpoint tests, in which a step's tensors depend only on step and rank."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def save(checkpoints: Checkpoints, step: int, rank: int = 0, count: int = 1000) 
 
 
 def opened(folder: Path, attempt: int = 1, *, lease_seconds: float = 0.0, **options: Any) -> Checkpoints:
-    """Return the checkpoints of this training in a folder; they say nothing."""
+    """Return the checkpoints of this training in a folder, which print nothing."""
     made = Checkpoints(CheckpointFolder(folder), training(attempt), **{"say": quiet, **options})
     made.lease_seconds = lease_seconds or made.lease_seconds
     return made
 
 
 def save_together(world: int, folder: Path, *steps: int) -> list[int]:
-    """Save these steps by so many ranks, in real processes; return their exit statuses."""
+    """Save these steps on this many ranks in real processes; return their exit statuses."""
 
     def body(collective: Collective) -> int:
         with opened(folder, collective=collective) as checkpoints:
@@ -106,7 +106,7 @@ def quiet(line: str) -> None:
 
 
 def in_processes(world: int, body: Callable[[Collective], int]) -> list[int]:
-    """Runs `body` in one real process a rank, joined by sockets; gives their exit statuses."""
+    """Run `body` in one real process for each rank, connected by sockets; return their exit statuses."""
     pairs = [socket.socketpair() for _ in range(world)]
     pids = []
     for rank in range(world):

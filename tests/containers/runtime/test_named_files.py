@@ -38,7 +38,7 @@ def sparse(path: Path) -> None:
         (sparse, "has 1073741824 bytes or more, and at most 1000 are read"),
         (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
         (lambda path: path.symlink_to("/proc/self/mem"), "cannot be read: Input/output error"),
-        # It tells no size, and has more than it may.
+        # It reports no size, and has more bytes than allowed.
         (lambda path: path.symlink_to("/proc/self/smaps"), "has 1001 bytes or more"),
     ],
 )

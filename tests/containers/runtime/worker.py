@@ -1,6 +1,6 @@
-"""A tiny training for the launcher's tests: each rank does the words that its first argument holds for it.
+"""A tiny training for the launcher's tests: each rank runs the commands that the first argument has for it.
 
-`{"0": ["print", "exit 3"], "*": ["wait"]}`: rank 0's own, and everybody else's.
+`{"0": ["print", "exit 3"], "*": ["wait"]}`: rank 0's commands, and those of all others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def wait(word: str) -> None:
 
 
 def save(word: str) -> None:
-    """Writes its checkpoint when it is asked to stop, and takes `word` seconds for it."""
+    """Write a checkpoint when asked to stop, which takes `word` seconds."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         time.sleep(float(word or 0))
@@ -69,7 +69,7 @@ def ignore(word: str) -> None:
 
 
 def finish(word: str) -> None:
-    """Ends when it is asked to stop: well, or with the code that `word` is."""
+    """End when asked to stop: with 0, or with the code `word`."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(int(word or 0)))
     wait("")
 
@@ -98,18 +98,18 @@ def library(word: str) -> None:
 
 
 def meet(word: str) -> None:
-    """Meets the other ranks at the contract's port, and hangs up."""
+    """Meet the other ranks at the contract's port, and hang up."""
     for connection in _meet(0):
         connection.close()
 
 
 def greet(word: str) -> None:
-    """Meets the other ranks at a port of their own, `word` above the contract's, and says no more."""
+    """Meet the other ranks at the port `word` above the contract's, and send nothing more."""
     TALKS.extend(_meet(int(word)))
 
 
 def talk(word: str) -> None:
-    """Meets the other ranks likewise, and sends each something."""
+    """Meet the other ranks in the same way, and send something to each."""
     greet(word)
     for connection in TALKS:
         connection.sendall(bytes(1000))
@@ -131,7 +131,7 @@ def _reached(place: tuple[str, int]) -> socket.socket:
 
 
 def leave_open(word: str) -> None:
-    """Ends with work that only the interpreter's end does: nothing of it may be lost."""
+    """End with work that only the interpreter's shutdown does: none of it may be lost."""
 
     def late() -> None:
         threading.main_thread().join(0.2)
@@ -144,7 +144,7 @@ def leave_open(word: str) -> None:
 
 
 def children(word: str) -> None:
-    """A child, one in a session of its own, one whose parent has gone, and one that ends at once."""
+    """Start a child, one in a session of its own, one whose parent has gone, and one that ends at once."""
     subprocess.Popen(SLEEPER)
     subprocess.Popen(SLEEPER, start_new_session=True)
     orphan = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)"
@@ -157,7 +157,7 @@ def beat(word: str) -> None:
 
 
 def steps(word: str) -> None:
-    """One after the other, each of `word` seconds, until it is asked to stop."""
+    """Do steps of `word` seconds, one after the other, until asked to stop."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         sys.exit(85)
@@ -170,7 +170,7 @@ def steps(word: str) -> None:
 
 
 def checkpoint(word: str) -> None:
-    """Resumes, and saves the steps that `word` lists."""
+    """Resume, and save the steps that `word` lists."""
     contract = LaunchContract.from_environment(os.environ)
     training = Training.of(contract, topology={}, config={})
     with Checkpoints(CheckpointFolder(Path(os.environ["SLIPWAY_CHECKPOINTS"])), training) as checkpoints:
@@ -201,13 +201,13 @@ def variable(word: str) -> None:
 
 
 def raw(word: str) -> None:
-    """Bytes in hexadecimal, to both outputs."""
+    """Write bytes, given in hexadecimal, to both outputs."""
     for descriptor in (1, 2):
         os.write(descriptor, bytes.fromhex(word))
 
 
 def flood(word: str) -> None:
-    """Many lines on both outputs at once, in pieces that end anywhere."""
+    """Write many lines to both outputs at once, in pieces that end anywhere."""
     text = "".join(f"{number:06d} {'x' * (number % 200)}|\n" for number in range(int(word))).encode()
     for start in range(0, len(text), 1777):
         os.write(1, text[start : start + 1777])

@@ -1,4 +1,4 @@
-"""What a user writes: functions that make a tiny model, its batches and its loss."""
+"""Functions as a user writes them: they make a tiny model, its batches and its loss."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decoder(arguments: Mapping[str, object] | None = None) -> Decoder:
 
 
 def perceptron(arguments: Mapping[str, int] | None = None) -> nn.Sequential:
-    """Make a model that knows nothing of the house."""
+    """Make a model that uses nothing of Slipway."""
     hidden = (arguments or {}).get("hidden", 16)
     return nn.Sequential(
         nn.Linear(8, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 3)

@@ -1,4 +1,4 @@
-"""A rank that may not write its result says which permission it lacks."""
+"""A rank that is not allowed to write its result says which permission is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function travels as words, and what no other process could find is refused with what to do."""
+"""A function is sent as text, and one that no other process could find is refused with what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function is given and returns survives the way as it was, and nothing else gets on the way."""
+"""A function's arguments and results arrive unchanged, and values of other kinds are not sent."""
 
 from __future__ import annotations
 

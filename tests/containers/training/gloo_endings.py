@@ -1,7 +1,7 @@
-"""Many endings of two gloo ranks while the machine is busy: `python -m …gloo_endings COUNT`.
+"""Ends two gloo ranks many times while the machine is busy: `python -m …gloo_endings COUNT`.
 
-Torch is imported once, and every rank is a fork of this process: an ending takes a tenth of a second.
-Run as a rank (`rank` in place of COUNT), it lets go of its tensors right before it ends, as a training does.
+torch is imported once, and every rank is a fork of this process, so each takes a tenth of a second.
+A rank (`rank` in place of COUNT) frees its tensors right before it ends, as a training does.
 """
 
 from __future__ import annotations

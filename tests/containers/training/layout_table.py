@@ -1,4 +1,4 @@
-"""Train every recipe's model in every layout on the PyTorch that runs this, and note down what came of it.
+"""Train every recipe's model in every layout on the PyTorch that runs this, and write down the results.
 
 PYTHON -m tests.containers.training.layout_table docs/lists/layouts.csv
 
@@ -59,14 +59,14 @@ _PATIENCE = timedelta(seconds=60)
 
 
 def rows() -> Iterator[Row]:
-    """Yield what comes of each recipe in each layout, in fp32 and in bf16."""
+    """Yield the result of each recipe in each layout, in fp32 and in bf16."""
     for (recipe, trial), (layout, case) in product(RECIPES.items(), LAYOUTS.items()):
         result = outcome(replace(case, trial=trial, precision=torch.bfloat16))
         yield {"torch": release(), "recipe": recipe, "layout": layout, "result": result}
 
 
 def outcome(case: Case) -> str:
-    """Check on real ranks; return that all is right, or what the first rank says that is not."""
+    """Check on real ranks; return that all is right, or what the first rank found wrong."""
     port, world = free_port(), case.layout.world
     with tempfile.TemporaryDirectory() as folder:
 
@@ -77,7 +77,7 @@ def outcome(case: Case) -> str:
             )
             try:
                 said = check(case, rank)
-            except Exception as error:  # noqa: BLE001 - another PyTorch fails as it likes
+            except Exception as error:  # noqa: BLE001 - another PyTorch may fail in any way
                 said = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
             (Path(folder) / str(rank)).write_text(said)
 

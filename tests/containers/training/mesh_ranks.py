@@ -1,4 +1,4 @@
-"""Two ranks over a backend of floating-point numbers only, as accelerators have: `python -m …mesh_ranks`."""
+"""Runs two ranks over a backend for floating-point numbers only, as accelerators have: `-m …mesh_ranks`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.containers.forks import fork_each, free_port
 
 
 class FloatsOnly(distributed.ProcessGroup):  # type: ignore[misc]  # torch counts as untyped
-    """Carry sums of floating-point numbers over gloo, and nothing else."""
+    """Sum floating-point numbers over gloo, and refuse everything else."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
         super().__init__(rank, size)

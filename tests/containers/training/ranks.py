@@ -1,4 +1,4 @@
-"""Real training processes, one per rank, started and told everything as the launcher does it."""
+"""Starts real training processes, one for each rank, as the launcher does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import TextIO
 
 from tests.containers.forks import free_port
 
-# Ranks are forked from a process that has imported torch: that takes each three seconds otherwise.
+# Ranks are forks of a process that has imported torch, which would otherwise take three seconds for each.
 FORKS = multiprocessing.get_context("forkserver")
 IMPORTED = (
     "torch._dynamo",
@@ -36,10 +36,10 @@ FORKS.set_forkserver_preload(list(IMPORTED))
 
 
 class WarmRank:
-    """A process that runs a module's `main` as `python -m` would, spoken to as one of subprocess's."""
+    """A process that runs a module's `main` as `python -m` would, with the interface of subprocess.Popen."""
 
     def __init__(self, module: str, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        # Threads that a library starts while it is imported would not be there after a fork.
+        # Threads that a library starts when it is imported do not survive a fork.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         forkserver.ensure_running()
         output, its_output = FORKS.Pipe(duplex=False)
@@ -67,7 +67,7 @@ class WarmRank:
         os.kill(self._process.pid, number)
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Return what it has still to say, once it has ended."""
+        """Wait until it has ended, and return the rest of its output."""
         with self.stdout, self._stderr, ThreadPoolExecutor(1) as beside:
             errors = beside.submit(self._stderr.read)
             output = self.stdout.read()
@@ -103,12 +103,12 @@ class Run:
     errors: str  # likewise
 
     def losses(self) -> dict[int, float]:
-        """By step; what a later attempt did again replaces what was done before."""
+        """Return records by step; those of a later attempt replace earlier ones."""
         lines = (self.logs / "steps.jsonl").read_text().splitlines()
         return {record["step"]: record["loss"] for record in map(json.loads, lines)}
 
     def saved(self, step: int) -> list[bytes]:
-        """The weights and moments of every rank, as they lie on the disk."""
+        """Return the weights and moments of every rank as they are on the disk."""
         return [
             path.read_bytes()
             for path in sorted((self.checkpoints / f"step-{step:010}").glob("*.safetensors"))
@@ -132,7 +132,7 @@ class Ranks:
                 process.communicate(MOST_SECONDS)
 
     def continue_from(self, run: Run, name: str, *, without: Sequence[int] = ()) -> None:
-        """A folder of its own with the checkpoints of another run, as if it had ended earlier."""
+        """Make a new folder with the checkpoints of another run, as if that had ended earlier."""
         shutil.copytree(run.checkpoints, self.checkpoints(name))
         shutil.copytree(run.logs, self.logs(name))
         for step in without:
@@ -187,7 +187,7 @@ class Ranks:
 
 
 def rank_variables(place: tuple[int, int, int], **variables: object) -> dict[str, str]:
-    """Return what the launcher tells a rank on one node: its place (rank, world and port), and the rest."""
+    """Return the variables that the launcher sets for a rank on one node, such as rank, world and port."""
     rank, world, port = place
     told: dict[str, object] = {
         "RANK": rank,

@@ -1,4 +1,4 @@
-"""What a self-check says of layouts on real ranks, whole and with a fault in what carries their numbers.
+"""Runs self-checks of layouts on real ranks, without a fault and with one in how numbers are sent.
 
 python -m tests.containers.training.self_checks FOLDER
 """
@@ -32,7 +32,7 @@ from slipway.containers.training.trial import LayoutTrial, decoder_trial, small_
 from tests.containers.training.engines.native.forks import fork_ranks
 from tests.containers.training.engines.native.trainings import CONFIG, DECODER, ENCODER, build_parts
 
-Fault = Callable[[], Any]  # a context in which it is there
+Fault = Callable[[], Any]  # a context in which the fault is present
 
 
 def lossy_tensor_ranks() -> Any:
@@ -56,12 +56,12 @@ def lossy_shards() -> Any:
 
 
 def forgetful_ends() -> Any:
-    """Let the ends of a pipeline keep the gradients of what they share to themselves."""
+    """Let the two ends of a pipeline not add up the gradients of shared weights."""
     return mock.patch.object(Pipeline, "exchange")
 
 
 def deaf_last_stage() -> Any:
-    """Let one number of what a stage hands on be lost: a card that writes wrong."""
+    """Lose one number that a stage passes on, as a broken card would."""
     carried = distributed.batch_isend_irecv
 
     def run(operations: list[distributed.P2POp]) -> Any:
@@ -129,7 +129,7 @@ CASES = {**RIGHT, **WRONG}
 
 
 def check(case: Case, rank: int) -> str:
-    """Return what the self-check said: nothing, or what is wrong."""
+    """Return what the self-check found wrong, or nothing."""
     parts = build_parts("decoder", case.layout, rank)
     device = replace(parts.device, precision=case.precision)
     config = replace(CONFIG, **case.settings)

@@ -1,4 +1,4 @@
-"""Checkpoints in the yard's S3 hold what those in a folder hold: nothing that was published is ever lost."""
+"""Checkpoints in the yard's S3 hold what those in a folder do, and no published one is ever lost."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_manifest_that_never_came_is_passed_over_and_its_files_are_removed_lat
 
 def test_a_changed_object_is_found_and_the_older_one_taken(bucket: CheckpointBucket, s3: Any) -> None:
     saved(bucket, 1, 2)
-    # The manifest last: files that none names are removed.
+    # The manifest is written last; files that no manifest names are removed.
     for key in sorted(key for key in bucket.below("") if key.startswith("step-0000000002/")):
         whole = s3.get_object(Bucket=NAME, Key=f"{PREFIX}/{key}")["Body"].read()
         for content in (whole[:100], whole[:20] + b"#" + whole[21:]):

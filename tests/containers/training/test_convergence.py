@@ -1,7 +1,7 @@
 """Every optimizer learns what there is to learn, with the schedule of the recipe that trains with it.
 
-The language has rows of one topic each, and eight words a topic, all as likely: who sees no context loses
-ln 40 a word, who finds out the topic ln 8, and nobody less.
+Each row of the language has one topic, and each topic has eight equally likely words: a model that ignores
+the context has a loss of ln 40 for each word, one that finds the topic ln 8, and none can have less.
 """
 
 from __future__ import annotations

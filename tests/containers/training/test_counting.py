@@ -1,4 +1,4 @@
-"""Steps and batches: what recipes and the estimate count with, beside each other's answers."""
+"""Recipes and the estimate count steps and batches alike."""
 
 from __future__ import annotations
 

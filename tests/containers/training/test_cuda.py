@@ -1,4 +1,4 @@
-"""What recipes do by themselves on an NVIDIA GPU, as far as processors can show it."""
+"""Recipes choose their settings on an NVIDIA GPU, as far as processors can show it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.containers.training.engines.native import trainings
 from tests.containers.training.engines.native.trainings import PROCESSOR, Training
 from tests.containers.training.tiny_bert import ALONE, SHAPE, tiny_parts
 
-# Dynamo asks tensors for their gradient and hides the warning from people, though not from pytest.
+# Dynamo reads tensors' gradients, and hides the warning from users but not from pytest.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
 
@@ -82,7 +82,7 @@ def test_layers_are_compiled_on_gpus_and_as_a_person_says(
     [("bert_pretrain", "auto"), ("gpt_neox", "auto"), ("gptj_finetune", "no"), ("glue_finetune", "no")],
 )
 def test_recipes_whose_steps_have_one_form_compile_and_others_do_not(recipe: str, by_itself: str) -> None:
-    """Rows of another length at each step would each be a new graph."""
+    """Rows of a new length at each step would each need a new graph."""
     module = importlib.import_module(f"slipway.containers.recipes.{recipe}.config")
     assert module.CONFIG.__dataclass_fields__["compile_layers"].default == by_itself
     assert "cuda" in module.ACCELERATORS

@@ -1,4 +1,4 @@
-"""Settings that spread a model over ranks make one choice; what cannot be is told before a node starts."""
+"""Settings that spread a model over ranks agree with each other; others are refused before a node starts."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def test_a_contradiction_is_told_with_its_remedy(settings: dict[str, str], told:
         decode(settings)
 
 
-# A layout is trained on a PyTorch on which it was held to one process; on others it is refused at once.
+# A layout trains only on a PyTorch on which it was compared with one process; on others it is refused at
+# once.
 ROOT = Path(__file__).resolve().parents[3]
-# What trains in Trainium's image on a PyTorch that layouts are not proved on: data parallel alone, and NxD.
+# On the PyTorch of Trainium's image, where layouts are not proved, only data parallel and NxD train.
 NEURON = ROOT / ".venv" / "neuron-torch" / "bin" / "python"
 ON_NEURON = (
     "tests/containers/recipes/bert_pretrain/test_training.py",

@@ -1,4 +1,4 @@
-"""What is saved here is loaded by transformers and torch.distributed.checkpoint, with its moments."""
+"""transformers and torch.distributed.checkpoint load what is saved here, with its moments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEADS = {
 
 
 def save(folder: Path, model: torch.nn.Module, config: dict[str, Json], step: int = STEP) -> None:
-    """Save a model whose moments tell which weight they belong to, in boxes."""
+    """Save a model in boxes, with moments that show to which weight they belong."""
     pieces = []
     for name, each in model.named_parameters():
         whole = each.detach()
@@ -50,7 +50,7 @@ def save(folder: Path, model: torch.nn.Module, config: dict[str, Json], step: in
 
 
 def saved(kind: str, tmp_path: Path) -> tuple[torch.nn.Module, Any]:
-    """Return a model of ours that is saved, and its twin of transformers."""
+    """Return a saved model of ours, and the same of transformers."""
     theirs = models.save(kind, tmp_path / "theirs")
     ours, found = models.load(tmp_path / "theirs")
     save(tmp_path / "saved", ours, {f"model_{name}": value for name, value in asdict(found.shape).items()})

@@ -1,4 +1,4 @@
-"""A layout places every rank once, refuses what cannot be cut, and deals layers so that no stage lags."""
+"""A layout places every rank once, refuses cuts that cannot be, and balances layers over stages."""
 
 from __future__ import annotations
 
@@ -136,11 +136,11 @@ def test_a_step_that_a_pipeline_cannot_run_is_refused(
         Layout(pipeline=4).check_step(micro_batches, stages_per_rank=stages_per_rank, schedule=schedule)
 
 
-# Stages of a pipeline are cut so that the slowest is as fast as can be.
+# A pipeline is cut so that its slowest stage is as fast as possible.
 
 
 def of_stages(costs: Costs, counts: Sequence[int]) -> list[float]:
-    """Return what each stage takes if they have so many layers."""
+    """Return the time of each stage with these numbers of layers."""
     ends = list(accumulate(counts))
     found = [sum(costs.layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     found[0] += costs.first
@@ -149,7 +149,7 @@ def of_stages(costs: Costs, counts: Sequence[int]) -> list[float]:
 
 
 def dearest_of_all(costs: Costs, stages: int) -> float:
-    """Return the cheapest dearest stage of all ways to cut."""
+    """Return the least time of the slowest stage over all cuts."""
     layers = len(costs.layers)
     ways = (
         [end - begin for begin, end in zip((0, *cuts), (*cuts, layers), strict=True)]

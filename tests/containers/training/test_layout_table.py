@@ -1,4 +1,4 @@
-"""The table of layouts holds: what is taken on an image's PyTorch was run on it, and the rest is refused."""
+"""The table of layouts is true: a layout that an image accepts was run on its PyTorch; others are refused."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_training_that_leaves_out_every_step_ends() -> None:
 
 
 class OverflowingEngine:
-    """Stand for an engine in fp16 whose gradients overflow until the scale is small enough."""
+    """Stand in for an fp16 engine whose gradients overflow until the scale is small enough."""
 
     def __init__(self, engine: Engine, fits_at: float) -> None:
         self._engine, self._fits_at = engine, fits_at
@@ -101,7 +101,7 @@ def test_a_loss_scale_that_falls_for_ever_ends_the_training() -> None:
 
 
 def test_what_fits_no_mask_still_gets_one_where_the_device_traces_its_graph() -> None:
-    """Two graphs would be compiled, by what the rows happen to be."""
+    """Otherwise two graphs would be compiled, depending on the rows."""
     device = open_device(ALONE, "cpu", "fp32")
     assert inputs_of(_rows(), device)["mask"] is None
     assert inputs_of(_rows(), replace(device, traces=True))["mask"] is not None
@@ -110,7 +110,7 @@ def test_what_fits_no_mask_still_gets_one_where_the_device_traces_its_graph() ->
 def test_a_profile_asks_for_nothing_that_the_oldest_pytorch_of_an_image_lacks(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Gaudi's has 2.4.0, whose `profile` takes these and no others that are of use here."""
+    """Gaudi's image has PyTorch 2.4.0, whose `profile` takes only these useful arguments."""
     real = torch.profiler.profile
 
     def of_2_4(

@@ -1,4 +1,4 @@
-"""Ranks of real process groups talk over gloo and make the mesh of their layout, and end with 0."""
+"""Ranks of real process groups communicate over gloo, make their layout's mesh, and end with 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_small_messages_do_not_go_over_a_backend_that_knows_no_whole_numbers() -
     assert done.stdout.splitlines() == ["2 ranks ended with [0, 0]"]
 
 
-# Ranks that trained together end with 0, however busy the machine is while they do.
+# Ranks that trained together end with 0, however busy the machine is.
 @pytest.mark.parametrize("endings", [5, pytest.param(20, marks=pytest.mark.long)])
 def test_ranks_of_gloo_end_with_0_every_time_on_a_busy_machine(endings: int) -> None:
     ran = run_module("tests.containers.training.gloo_endings", endings)

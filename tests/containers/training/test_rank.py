@@ -76,7 +76,7 @@ def test_a_rank_that_lost_another_asks_for_another_attempt(
 def test_what_ended_a_stage_of_a_pipeline_is_known_under_the_error_that_it_is_wrapped_in(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """torch's stages raise the shapes of their inputs, from what happened."""
+    """torch's pipeline stages raise an error about shapes from the original one."""
     torch = pytest.importorskip("torch")
     for cause, code in (
         (torch.distributed.DistNetworkError("Connection closed by peer"), RESUMABLE_EXIT_CODE),

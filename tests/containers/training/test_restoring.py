@@ -1,4 +1,4 @@
-"""A training goes on with what its checkpoint holds, read as it is verified, wherever its tensors lie."""
+"""A training resumes with its checkpoint's values, verified while read, wherever its tensors are."""
 
 from __future__ import annotations
 

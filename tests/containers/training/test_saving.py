@@ -1,4 +1,4 @@
-"""A save that fails costs one checkpoint; saves that go on failing end the training while it can resume."""
+"""A failed save costs one checkpoint; repeated failures end the training while it can resume."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OneTensor:
 
 
 class GatedFolder(CheckpointFolder):
-    """Let a test hold up what is written."""
+    """Let a test delay writes."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -218,7 +218,7 @@ def test_a_save_is_due_when_the_last_is_long_ago_however_few_steps_there_were(tm
         save = saving(checkpoints, [])
         save.every, save.minutes, save.clock = 1000, 2.0, lambda: now
         due = []
-        for step, now in enumerate((5, 100, 124, 126, 200, 243, 247), start=1):  # noqa: B007 - the clock reads it
+        for step, now in enumerate((5, 100, 124, 126, 200, 243, 247), start=1):  # noqa: B007 - the test's clock reads it
             due.append(save.is_due())
             save.after(step, must_end=False, is_due=due[-1])
         assert due == [False, False, False, True, False, False, True]
@@ -235,7 +235,7 @@ def test_what_was_taken_for_a_save_lies_in_the_buffers_of_the_one_before() -> No
     assert second.data.tolist() == [2.0] * 4
 
 
-# A training knows when another step and a save would not fit any more.
+# A training knows when there is no time left for another step and a save.
 
 
 @pytest.mark.usefixtures("own_sigterm")

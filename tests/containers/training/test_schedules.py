@@ -1,4 +1,4 @@
-"""The learning rate goes where the reference of its name has it."""
+"""Each schedule gives the learning rates of its reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_nvidia_s_rate_drops_where_the_warm_up_ends() -> None:
 
 
 def test_habana_s_rate_stays_at_its_peak_for_a_while_and_falls_from_there() -> None:
-    """The 1.5B script: warm-up 0.05, constant 0.25, then in a line to zero."""
+    """The 1.5B script: warm-up 0.05, constant 0.25, then linear to zero."""
     schedule = Schedule(peak=1.5e-3, steps=1000, warmup_share=0.05, constant_share=0.25, decay_power=1.0)
     assert {schedule.rate(step) for step in range(50, 300)} == {1.5e-3}
     assert schedule.rate(650) == pytest.approx(1.5e-3 / 2)

@@ -1,4 +1,4 @@
-"""A layout is compared with one rank before it trains: what is right passes, and what is wrong is named."""
+"""A layout is compared with one rank before it trains: a right one passes, and an error is named."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slipway.containers.training.trial import small_shape
 from tests.containers.forks import run_module
 from tests.containers.training.self_checks import CASES, RIGHT, WRONG
 
-MOST_SECONDS = 10  # beside whatever else the machine does; half a second each when it is idle
+MOST_SECONDS = 10  # on a busy machine; each takes half a second on an idle one
 
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Return what each rank said of each case."""
+    """Return what each rank reported for each case."""
     folder = tmp_path_factory.mktemp("checks")
     ran = run_module("tests.containers.training.self_checks", folder)
     assert ran.returncode == 0, ran.stderr

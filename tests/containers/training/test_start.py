@@ -1,4 +1,4 @@
-"""A second phase begins with weights and moments of the first, from its newest checkpoint that is good."""
+"""A second phase begins with the first one's weights and moments, from its newest good checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes of tensors find their way whatever the cut, and a rank reads only what it needs."""
+"""Tensors are restored across any two cuts, and a rank reads only what it needs."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def test_tensors_of_every_dtype_come_back_bit_for_bit(tmp_path: Path) -> None:
         assert (read.dtype, read.shape) == (one.dtype, one.shape)
         flat, wanted = read.contiguous().reshape(-1), one.contiguous().reshape(-1)
         assert torch.equal(flat.view(torch.uint8), wanted.view(torch.uint8)), name
-    state.read("weights", "f32").add_(1)  # writable: an optimizer goes on with it
+    state.read("weights", "f32").add_(1)  # writable, because an optimizer changes it
 
 
 @pytest.mark.parametrize(("rows", "columns"), [([16, 32, 48], []), ([], [16, 32, 48])])
 def test_a_rank_of_the_same_layout_reads_its_own_bytes_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], columns: list[int]
 ) -> None:
-    """Cut by rows or by columns alike: what one rank of four saved is a quarter of the bytes."""
+    """Cut by rows or by columns: each of four ranks saves a quarter of the bytes."""
     monkeypatch.setattr(pieces, "CHUNK_BYTES", 1000)
     whole = torch.randn(64, 64)
     held = [

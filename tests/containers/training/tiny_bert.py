@@ -1,4 +1,4 @@
-"""What an engine is made of for a BERT of one layer, in this process alone."""
+"""Makes the parts of an engine for a BERT of one layer, in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that tries to become root of its node: first it says whom and what there is to reach.
+"""A job that tries to become root on its node: first it prints which users and services it reaches.
 
 The test of jobs on the deployed c6i runs it on a host.
 """

@@ -1,4 +1,4 @@
-"""A SageMaker SDK 2 user's script, as its documentation would have it: nothing here knows of the yard."""
+"""A script of SageMaker's SDK 2 as its documentation shows it; nothing here refers to the yard."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A training with transformers' Trainer as its documentation shows it, of somebody who never heard of Slipway
-but for one folder to save to. STEPS says how long it is.
+"""A training with transformers' Trainer as documented; only the folder to save to comes from Slipway.
+STEPS says how long it is.
 """
 
 import os
@@ -14,19 +14,19 @@ STEPS = int(os.environ["STEPS"])
 
 
 class Counting:
-    """Rows in which each token follows from the one before; a list of a kind, as a Trainer takes any."""
+    """Rows in which each token follows from the one before; a Trainer takes any sequence."""
 
     def __len__(self) -> int:
         return 512
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        time.sleep(0.01)  # as data that has to be fetched
+        time.sleep(0.01)  # as slow as data that has to be fetched
         row = (torch.arange(16) * (index % 7 + 1) + index) % 64
         return {"input_ids": row, "labels": row}
 
 
 def last_whole(folder: str) -> str | None:
-    """Return the last checkpoint that was written to its end; the Trainer itself would take a torn one."""
+    """Return the last complete checkpoint; the Trainer itself would take an incomplete one."""
     whole = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
     return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
 
@@ -53,9 +53,9 @@ if checkpoint and trainer.is_world_process_zero():
     print(f"resuming from step {checkpoint.rpartition('-')[2]}", flush=True)
 trainer.train(resume_from_checkpoint=checkpoint)
 if trainer.is_world_process_zero():
-    for entry in trainer.state.log_history:  # of all attempts: it is part of each checkpoint
+    for entry in trainer.state.log_history:  # the history of all attempts, which each checkpoint holds
         if "loss" in entry:
             print(f"step {entry['step']}/{STEPS}  loss {float(entry['loss']):.4f}", flush=True)
 torch.distributed.destroy_process_group()
 sys.stdout.flush()
-os._exit(0)  # a rank may end by SIGABRT where Python takes itself apart
+os._exit(0)  # a rank may end by SIGABRT in Python's own shutdown

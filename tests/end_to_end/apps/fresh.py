@@ -1,4 +1,4 @@
-"""What a newcomer writes after `cdk init`: a VPC, a bucket, EFS, logs, and the CDK's own Batch constructs."""
+"""An app as written after `cdk init`: a VPC, a bucket, EFS, logs, and the CDK's Batch constructs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains a line under accelerate for some seconds, as anybody's script would; it knows nothing of Slipway."""
+"""Trains a line under accelerate for some seconds, as any script would; it does not know Slipway."""
 
 import os
 import sys
@@ -21,4 +21,4 @@ for _ in range(50 * int(sys.argv[1])):
     optimizer.step()
 accelerator.end_training()
 sys.stdout.flush()
-os._exit(0)  # Python's own end may meet a thread of torch that lives on
+os._exit(0)  # Python's own shutdown may meet a running thread of torch

@@ -1,4 +1,4 @@
-"""A training of somebody who never heard of Slipway but for one folder to save to: plain torch.distributed.
+"""A training in plain torch.distributed; only the folder to save to comes from Slipway.
 
 With `--stop-at STEP` its first attempt ends there with 85, which asks for another one.
 """
@@ -41,6 +41,6 @@ while step < STEPS:
         os._exit(85)
 print(f"rank {rank} of {world}: loss {loss.item():.4f} with {sys.argv[1:]} in {Path.cwd().name}")
 distributed.destroy_process_group()
-# A thread of gloo may outlive Python even then, and end a rank with SIGABRT: docs/own-code.md.
+# Even then a thread of gloo may outlive Python and end a rank with SIGABRT: docs/own-code.md.
 sys.stdout.flush()
 os._exit(0)

@@ -1,4 +1,4 @@
-"""A node's scripts, run here with programs that write down how they were called."""
+"""Runs a node's scripts here, with programs that record how they were called."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROGRAMS = (
 
 
 class Node:
-    """`answers` is what a program prints; one that is not named prints nothing."""
+    """Make the programs; `answers` says what each prints, and others print nothing."""
 
     def __init__(self, folder: Path, parameters: dict[str, Any], **answers: str) -> None:
         self.folder, self.log = folder, folder / "calls"
@@ -61,7 +61,7 @@ class Node:
         path.chmod(0o755)
 
     def active(self, *units: str) -> None:
-        """systemctl says of these units that they are active, and of no other."""
+        """Let systemctl say that only these units are active."""
         path = self.folder / "systemctl"
         lines = [
             "#!/bin/bash",

@@ -1,4 +1,4 @@
-"""What makes a node whole at each boot: its local disks, its processors, its shared files."""
+"""Each boot sets up a node's local disks, processors and shared files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_four_local_disks_become_one_striped_volume_for_jobs_and_for_docker(tmp_
 
 
 def test_disks_that_awss_deep_learning_ami_made_one_are_shared_as_they_are(tmp_path: Path) -> None:
-    """dlami-nvme.service has mounted them; mkfs on one of them would fail, and the node take no jobs."""
+    """dlami-nvme.service has mounted them; mkfs on one would fail, and the node would take no jobs."""
     node = Node(tmp_path, parameters(), lsblk=FOUR_DISKS)
     dlami = tmp_path / "opt" / "dlami" / "nvme"
     path = tmp_path / "mountpoint"
@@ -210,7 +210,7 @@ def test_a_bake_fetches_nothing(tmp_path: Path) -> None:
 
 
 def with_containers(folder: Path) -> Node:
-    """Make a node of AWS's own AMI, with Slurm of PCS and programs that write down how they were called."""
+    """Make a node of AWS's own AMI, with PCS's Slurm and programs that record how they were called."""
     told = {"slurm_version": "25.11", "container_registry": "1.dkr.ecr.us-east-1.amazonaws.com"}
     node = Node(folder, {**slurm_parameters(), **told})
     for name in ("apt-get", "git", "make"):

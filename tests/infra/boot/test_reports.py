@@ -1,4 +1,4 @@
-"""What a node tells of itself, and how it ends itself if it does not join its cluster."""
+"""A node reports its state, and ends itself if it does not join its cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_node_is_idle_when_it_has_no_task_to_run(tmp_path: Path, tasks: str, i
 def test_a_node_whose_only_aws_command_is_in_its_virtual_environment_reports_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ubuntu 24.04 packages none, and a unit's PATH has not that folder."""
+    """Ubuntu 24.04 has no package of the AWS CLI, and a unit's PATH lacks its folder."""
     (tmp_path / "usr").mkdir()
     for name in ("bash", "cat", "dirname", "grep", "python3"):
         (tmp_path / "usr" / name).symlink_to(str(shutil.which(name)))
@@ -56,7 +56,7 @@ def test_a_node_whose_only_aws_command_is_in_its_virtual_environment_reports_all
 
 
 def test_a_node_whose_ranks_have_every_processor_waits_for_its_credentials(tmp_path: Path) -> None:
-    """The AWS CLI by itself gives the metadata service one second, once."""
+    """By default the AWS CLI asks the metadata service once, for one second."""
     node = Node(tmp_path, parameters())
     told = tmp_path / "told"
     (tmp_path / "aws").write_text(f"#!/bin/sh\nenv | grep ^AWS_METADATA | sort >{told}\n", encoding="utf-8")
@@ -76,7 +76,7 @@ def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", ["boot.sh", "report_idle.sh", "watch_join.sh"])
 def test_a_script_reads_once_what_the_node_was_told(tmp_path: Path, script: str) -> None:
-    """Each start of a Python takes a processor from the ranks, every minute or every five."""
+    """Each start of Python takes a processor from the ranks, every minute or every five."""
     node = Node(tmp_path, parameters(FileSystem.EFS))
     (tmp_path / "python3").write_text(
         f'#!/bin/bash\necho "python3 $*" >> "{node.log}"\nexec "{sys.executable}" "$@"\n', encoding="utf-8"
@@ -223,7 +223,7 @@ def test_what_is_told_to_cloudwatch_is_one_value_for_the_alarm_and_one_with_the_
 def test_a_node_of_slurm_is_at_work_while_a_step_of_any_job_runs_there(
     tmp_path: Path, running: str, idle: str
 ) -> None:
-    """The article's own scripts tell nobody the name of their job."""
+    """The article's own scripts do not set the name of their job."""
     node = Node(tmp_path, slurm_parameters())
     (tmp_path / "proc" / "4711").mkdir(parents=True)
     (tmp_path / "proc" / "4711" / "comm").write_text(f"{running}\n")
@@ -270,7 +270,7 @@ def test_slurms_daemon_in_a_folder_of_its_units_control_group_counts(tmp_path: P
 
 @pytest.mark.parametrize("group", ["/system.slice/slurmd-25.05.service", "/user.slice/session-3.scope"])
 def test_a_node_on_which_pcs_starts_no_slurm_ends_itself(tmp_path: Path, group: str) -> None:
-    """A daemon that waits for its controller has a unit that is not active yet; one by hand has none."""
+    """A daemon that waits for its controller has no active unit yet; one started by hand has none."""
     node = Node(tmp_path, slurm_parameters())
     node.runs("slurmd", group)
     node.active()

@@ -1,4 +1,4 @@
-"""systemd itself judges the units of a machine image, beside cloud-init's, Docker's and the ECS agent's."""
+"""systemd itself judges a machine image's units, with cloud-init's, Docker's and the ECS agent's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slipway.infra.declare.checks.components import commands_of, steps_of
 from slipway.infra.declare.machine_images import read_component
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 
-# The units around ours on a node, as facts of their vendors: what waits for what, and what wants what.
+# The vendors' units on a node: what waits for what, and what wants what.
 # Ubuntu 22.04, 24.04 and Debian 12 agree in these lines. Sources: cloud-init 22.4 and 26, its `systemd/`;
 # amazon-ecs-agent 1.105.1, `packaging/generic-deb-integrated/debian/ecs.service`; the packages of Docker,
 # containerd and OpenSSH. systemd's own targets are those of this machine.
@@ -25,7 +25,7 @@ Section = Mapping[str, str]
 
 _RUN = "/bin/true"
 _INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
-# Name: the lines of [Unit], and what wants it once its package is installed.
+# By name: the lines of [Unit], and the unit that wants it once its package is installed.
 CLOUD_INIT: Mapping[str, tuple[Section, str]] = {
     "cloud-init-local.service": (
         {
@@ -97,7 +97,7 @@ ECS: Mapping[str, tuple[Section, str]] = {
 
 
 class Units:
-    """Holds the folders of a machine's units, in which systemd looks in place of this machine's."""
+    """Hold the folders of a machine's units, which systemd reads in place of this machine's."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -127,7 +127,7 @@ class Units:
         file.write_text(text, encoding="utf-8")
 
     def enable(self, name: str) -> None:
-        """Do as systemctl: every line of [Install] is a link."""
+        """Enable units as systemctl does: every line of [Install] becomes a link."""
         for line in (self.vendor / name).read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition("=")
             if key in _INSTALL:
@@ -165,13 +165,13 @@ def verify(units: Units, *names: str, script: str = "verify_units.sh") -> subpro
 
 @pytest.fixture
 def units(tmp_path: Path) -> Units:
-    """A machine with the vendors' units alone."""
+    """Make a machine with only the vendors' units."""
     return Units(tmp_path)
 
 
 @pytest.fixture
 def image(units: Units) -> Units:
-    """The same with ours, put in their places and enabled as the components do it."""
+    """Add our units, placed and enabled as the components do."""
     for path in (BOOT / "units").iterdir():
         units.write(path.name, path.read_text(encoding="utf-8"))
         units.enable(path.name)
@@ -203,13 +203,13 @@ def test_the_next_boot_of_a_machine_image_starts_every_unit(image: Units, unit: 
 def test_an_agent_that_multi_user_wants_and_that_waits_for_the_user_data_is_told_of_as_a_circle(
     units: Units,
 ) -> None:
-    """The vendor's unit and a drop-in with After=cloud-final come to that; `is-enabled` says enabled."""
+    """The vendor's unit and a drop-in with After=cloud-final cause that, while `is-enabled` says enabled."""
     units.install(ECS)
     units.want("multi-user.target", "ecs.service")
     units.place("/etc/systemd/system/ecs.service.d/10.conf", "[Unit]\nAfter=cloud-final.service\n")
     done = verify(units, "ecs.service")
     assert done.returncode == 1
-    # Which of the circle's jobs systemd gives up differs from boot to boot: the agent's, or the user data's.
+    # Which unit of the circle systemd does not start differs from boot to boot: the agent, or the user data.
     assert "/start deleted to break ordering cycle starting with " in done.stderr
 
 
@@ -253,7 +253,7 @@ def test_a_bake_without_a_unit_of_slurms_daemon_ends(units: Units) -> None:
 
 
 def test_a_bake_asks_systemd_whether_slurm_waits_for_its_files(image: Units) -> None:
-    """The step of the component, with the units of this machine image in the place of its machine's."""
+    """Run the component's step with this machine image's units in place of the machine's."""
     (command,) = [
         command
         for _, step in steps_of(yaml.safe_load(read_component("slurm-node")))
@@ -273,7 +273,7 @@ def test_a_bake_asks_systemd_whether_slurm_waits_for_its_files(image: Units) -> 
 
 
 def test_a_script_of_the_user_data_can_start_slurmd_without_waiting_for_itself(image: Units) -> None:
-    """Such scripts run in cloud-final.service: what slurmd waits for must not wait for that."""
+    """Such scripts run in cloud-final.service, for which nothing may wait that slurmd needs."""
     (after,) = re.findall(r"(?m)^After=(.*)$", (image.vendor / "slipway-boot.service").read_text())
     assert {"cloud-init.service", "cloud-init-network.service"} <= set(after.split())
     assert "cloud-final.service" not in after
@@ -281,7 +281,7 @@ def test_a_script_of_the_user_data_can_start_slurmd_without_waiting_for_itself(i
 
 @pytest.mark.parametrize("unit", ["slipway-node.service", *OURS])
 def test_a_person_can_mask_every_unit_of_ours(image: Units, unit: str) -> None:
-    """A unit that lies in /etc/systemd/system cannot be masked."""
+    """A unit in /etc/systemd/system cannot be masked."""
     done = subprocess.run(
         ["systemctl", f"--root={image.root}", "mask", unit], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What holds for the clusters that we ship holds for every sound declaration."""
+"""Every valid declaration keeps the promises of the clusters that we ship."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
 
 
 def driven(*makers: str) -> list[InstanceType]:
-    """The types that the images of a kind drive: processors, and the accelerators of these makers."""
+    """List the types that the images of a kind drive: processors, and these makers' accelerators."""
     return [
         each
         for each in instance_types()
@@ -133,7 +133,7 @@ def slurm_clusters(draw: st.DrawFn) -> SlurmCluster:
 
 
 def sound_templates(cluster: Cluster) -> Templates:
-    """Synthesize the cluster, and hold its templates to every rule."""
+    """Synthesize the cluster, and check its templates by every rule."""
     templates = synthesize(cluster)
     found = [(name, *rule(template)) for template in templates.all() for name, rule in RULES.items()]
     assert [each for each in found if len(each) > 1] == []

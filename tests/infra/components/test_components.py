@@ -1,4 +1,4 @@
-"""Components of machine images are documents AWSTOE takes, of sound shell, and download nothing on trust."""
+"""Components of machine images are valid for AWSTOE, have sound shell, and check all that they download."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_what_needs_a_device_or_a_vendor_is_named_so(name: str) -> None:
 
 
 def program(name: str, folder: Path) -> Path:
-    """Write a program of base-apt as the component writes it."""
+    """Write a program of base-apt as the component does."""
     (step,) = (each for _, each in steps_of(document_of("base-apt")) if each["name"] == "TrustKeys")
     (content,) = [each["content"] for each in step["inputs"] if each["path"].endswith(f"/{name}")]
     path = folder / name
@@ -189,14 +189,14 @@ def test_a_file_whose_checksum_nobody_knows_yet_says_it_and_is_used_only_if_it_i
 
 
 def test_the_efa_installer_brings_the_libfabric_that_is_asked_for_afterwards() -> None:
-    """With --minimal it brings the driver alone, and the bake ended at its own test."""
+    """With --minimal it brought only the driver, and the bake ended at its own test."""
     text = text_of("efa")
     assert "fi_info" in text
     assert "--minimal" not in text
 
 
 class KeyRing:
-    """slipway-trust-key as the component writes it, and a key made here."""
+    """Return slipway-trust-key as the component writes it, and a key made here."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.program = folder, program("slipway-trust-key", folder)
@@ -254,7 +254,7 @@ def test_a_key_with_another_fingerprint_is_refused_and_leaves_nothing(ring: KeyR
 
 
 def test_an_image_that_makes_no_progress_is_given_up() -> None:
-    """The job then fails by name, in place of nodes that are billed while they wait for a layer."""
+    """The job then fails by name; otherwise its nodes would be billed while they wait for a layer."""
     assert "boot/agents/ecs.config >>/etc/ecs/ecs.config" in text_of("ecs-agent")
     settings = Path(__file__).parents[3] / "infra" / "boot" / "agents" / "ecs.config"
     assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m" in settings.read_text(encoding="utf-8")
@@ -262,7 +262,7 @@ def test_an_image_that_makes_no_progress_is_given_up() -> None:
 
 @pytest.mark.parametrize("image", [image for image in MACHINE_IMAGES if "slipway-node" in image.components])
 def test_nodes_that_run_jobs_themselves_bring_what_compiles_the_core_of_the_data(image: MachineImage) -> None:
-    """The code travels with each job, its C source too; container images have theirs compiled."""
+    """Each job brings the code with its C source; container images have it compiled."""
     lock = Path(__file__).parents[3] / "containers" / "images" / image.name / "lock.toml"
     packages = set(tomllib.loads(lock.read_text(encoding="utf-8"))["apt"]["packages"])
     assert packages >= {"gcc", "libc6-dev"} or "g++" in packages

@@ -1,4 +1,4 @@
-"""A bake ends the same whenever it runs: nothing upgrades beside it, and its versions are the lock's."""
+"""A bake has the same result whenever it runs: nothing upgrades meanwhile, and versions are the lock's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, steps_of
 from slipway.infra.declare.machine_images import MachineImage, read_component
 
-# What a bake's step calls on Ubuntu: each writes down how it was called.
+# The programs that a bake's step calls on Ubuntu; each records how it was called.
 RECORDS = '#!/bin/sh\necho "${{0##*/}} $*" >>"{calls}"\n'
 CALLED = ("systemctl", "snap")
 
@@ -27,7 +27,7 @@ def step(component: str, name: str) -> str:
 
 @pytest.fixture
 def ubuntu(tmp_path: Path) -> Path:
-    """A folder in place of a machine of Ubuntu: programs that only write down that they were called."""
+    """Make a folder that stands in for an Ubuntu machine, with programs that only record their calls."""
     (tmp_path / "bin").mkdir()
     for folder in ("run/systemd/system", "etc/apt/apt.conf.d"):
         (tmp_path / folder).mkdir(parents=True)
@@ -49,7 +49,7 @@ def run(script: str, machine: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("image", MACHINE_IMAGES, ids=lambda image: image.name)
 def test_a_bake_first_stops_what_upgrades_a_machine_by_itself(image: MachineImage) -> None:
-    """Also the agent that runs the bake: Ubuntu refreshes it in the middle of one, which ends it."""
+    """This includes the agent that runs the bake: a refresh by Ubuntu in the middle would end the bake."""
     first = image.components[0]
     _, opening = next(steps_of(yaml.safe_load(read_component(first))))
     assert (first, opening["name"], opening["onFailure"]) == ("base-apt", "BeQuiet", "Abort")
@@ -60,7 +60,7 @@ def test_no_timer_upgrades_and_no_snap_is_refreshed_while_a_bake_runs(ubuntu: Pa
     assert (done.returncode, done.stderr) == (0, "")
     units = "apt-daily.timer apt-daily-upgrade.timer unattended-upgrades.service"
     assert (ubuntu / "calls").read_text().splitlines() == [
-        f"systemctl mask {units}",  # or a boot in the middle of the bake starts them again
+        f"systemctl mask {units}",  # otherwise a boot in the middle of the bake starts them again
         f"systemctl stop {units}",
         "snap wait system seed.loaded",  # the first boot installs snaps, and holds none before
         "snap refresh --hold",
@@ -89,7 +89,7 @@ def test_apt_waits_for_whoever_holds_its_lock_by_then(ubuntu: Path) -> None:
 def test_an_ecs_agent_of_another_version_than_the_lock_s_fails_the_bake(
     ubuntu: Path, baked: str, status: int
 ) -> None:
-    """AWS publishes no checksum of it, and a signature holds for every version."""
+    """AWS publishes no checksum of it, and a signature is valid for every version."""
     for name, script in (("dpkg-query", f"#!/bin/sh\nprintf '{baked}'\n"), ("verify", "#!/bin/sh\n")):
         (ubuntu / "bin" / name).write_text(script, encoding="ascii")
         (ubuntu / "bin" / name).chmod(0o755)

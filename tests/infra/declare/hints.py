@@ -1,4 +1,4 @@
-"""Sound clusters of the kinds whose nodes boot an AMI, and what becomes of one whose user follows a hint."""
+"""Makes valid clusters of the kinds whose nodes boot an AMI, and changes one as a hint says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTING = re.compile(r"(\w+)=(\"[^\"]*\"|\([^)]*\)|[\w.]+)")
 
 
 def followed(cluster: Cluster, problem: Problem) -> Iterator[Cluster]:
-    """Return the cluster as a user would write it who follows one of the ways that a hint names."""
+    """Return the cluster as a user would write it after following one of a hint's ways."""
     for way in re.split(r",? or ", problem.hint):
         other = _KIND.search(way)
         settings = {name: _value(text) for name, text in _SETTING.findall(other[2] if other else way)}
@@ -33,7 +33,7 @@ def followed(cluster: Cluster, problem: Problem) -> Iterator[Cluster]:
 
 
 def _cluster_of(name: str, like: Cluster) -> Cluster:
-    """A cluster of another kind with its defaults, where the first one is."""
+    """Return a cluster of another kind with its defaults, in the first one's place."""
     kind = getattr(types, name)
     same = ("name", "max_nodes", "region", "zone", "egress", "budget_usd_per_month", "alert_email")
     made: Cluster = kind(instance_type="", **{setting: getattr(like, setting) for setting in same})

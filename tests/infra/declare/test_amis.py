@@ -1,4 +1,4 @@
-"""Nodes boot an AMI that Slipway bakes, or one that was made from it and says so."""
+"""Nodes boot an AMI that Slipway bakes, or one that was made from it and names it."""
 
 from __future__ import annotations
 

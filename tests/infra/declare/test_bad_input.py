@@ -1,7 +1,7 @@
-"""Known bad inputs that a declaration or the context can express, by row: each refused in the right words.
+"""Every known bad input of a declaration or of the context is refused in the right words.
 
-A new row is one line of DECLARED or CONTEXT. One for another issue, or that no declaration can express, is a
-line of ELSEWHERE with its reason.
+To add a row, add a line to DECLARED or CONTEXT. For one that another place refuses, or that no declaration
+can express, add a line to ELSEWHERE with its reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROWS = """
     136 137 139 140 149
 """
 
-# Row, what an entry of clusters.py says, what its refusal says.
+# Row, the settings of an entry of clusters.py, words of the refusal.
 DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "BI-001",
@@ -157,7 +157,7 @@ DECLARED_MPI: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-149", {"machine_image": "cpu-mpi$(id)"}, "not the name of a folder of containers/images"),
 )
 
-# Row, the context as `-c` or cdk.json gives it, what its refusal says.
+# Row, the context as `-c` or cdk.json gives it, words of the refusal.
 CONTEXT: tuple[tuple[str, dict[str, object], str], ...] = (
     ("BI-016", {"dl1.region": False}, "is false, not text; put it in quotes"),
     ("BI-016", {"dl1.region": "no"}, "is 'no', which is not an AWS region"),

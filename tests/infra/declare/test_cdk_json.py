@@ -1,4 +1,4 @@
-"""A setting that stands twice in cdk.json is refused with both lines; the CDK would keep the last one."""
+"""A setting that cdk.json has twice is refused with both lines; the CDK would keep the last one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The declared clusters and machine images, as the commands of jobs and the CDK app read them."""
+"""The commands and the CDK app read the same declared clusters and machine images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OUR_CLUSTERS = ROOT / "infra" / "clusters.py"
 
 
 def make_checkout(folder: Path, declared: str) -> Path:
-    """Write another checkout than the one that is tested, with clusters of its own."""
+    """Write another checkout, with its own clusters."""
     infra = folder / "slipway" / "infra"
     infra.mkdir(parents=True)
     (folder / "cdk.json").write_text("{}")

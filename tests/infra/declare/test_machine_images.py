@@ -1,4 +1,4 @@
-"""Machine images are looked at by the same gate as clusters: every mistake, at once, with its place."""
+"""Machine images are checked like clusters: all mistakes are told at once, with their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No kind of cluster takes a node that cannot work, and what a refusal names instead works."""
+"""No kind of cluster accepts a node that cannot work, and the node that a refusal suggests does work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slipway.jobs.words.catalogue.hardware import unusable
 from slipway.jobs.words.catalogue.instances import InstanceType, every_instance_type, instance_type
 from tests.infra.declare.hints import CLUSTERS, OWN, followed
 
-# Which devices a cluster of a kind drives without a word about its AMI or its container, by architecture.
+# The devices that a kind of cluster drives without settings of AMI or container, by architecture.
 DRIVEN = {
     "batch": {"x86_64": ("", "NVIDIA", "Habana", "Trainium2"), "arm64": ("",)},
     "mpi": {"x86_64": ("", "Habana"), "arm64": ()},
@@ -27,14 +27,14 @@ ON_SAGEMAKER = "such a GPU runs on SageMaker alone: use SageMakerCluster"
 
 
 def of_type(kind: str, type_: InstanceType, region: str = "") -> Cluster:
-    """A cluster of one node where the type is offered: without EFA, Trainium takes no second one."""
+    """Return a cluster of one node where the type is offered: without EFA, Trainium takes no second node."""
     region = region or next(iter(type_.regions), "us-east-1")
     changes: dict[str, Any] = {"instance_type": type_.name, "region": region, "zone": f"{region}a"}
     return replace(CLUSTERS[kind], max_nodes=1, egress=Egress.NAT, **changes)
 
 
 def each_sort_of_type() -> Iterator[InstanceType]:
-    """Every type with accelerators, and one of each family without: sizes of it differ in no rule."""
+    """List every type with accelerators, and one of each family without, as its sizes differ in no rule."""
     families = set()
     for type_ in every_instance_type():
         family = type_.name.partition(".")[0]
@@ -233,7 +233,7 @@ def test_what_a_node_lacks_is_said_with_what_has_it(kind: str, changes: dict[str
     [
         ("batch", {"instance_type": "c6i.xlarge"}),
         ("batch", {"instance_type": "c6i.xlarge", "image": "cpu"}),
-        # A processor boots Gaudi's AMI and container, to try the rest of them.
+        # A node of processors boots Gaudi's AMI and container, so that the rest of them can be tried.
         ("batch", {"instance_type": "c6i.xlarge", "machine_image": "gaudi-ecs", "image": "gaudi"}),
         ("slurm", {"instance_type": "c6i.large", "machine_image": "neuron-slurm"}),
         ("batch", {"instance_type": "p5.48xlarge", "ami_parameter": OWN, "ami_made_from": "ecs-nvidia"}),

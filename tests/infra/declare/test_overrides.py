@@ -1,4 +1,4 @@
-"""Overrides from the context: typed, all checked at once, and keys of the CDK itself left alone."""
+"""Overrides from the context are typed and all checked at once; the CDK's own keys are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type, AMI, container, files, zone and market drawn at random: what is refused is what this table says."""
+"""For random types, AMIs, containers, files, zones and markets, the tables here say what is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ami:
     drives: tuple[str, ...]
 
 
-# What each AMI is for, written down once more and by hand: of ours, and of AWS's without a bake.
+# What each AMI is for, written down again by hand: ours, and AWS's own.
 AMIS: Mapping[str, Ami] = {
     "gaudi-ecs": Ami("batch", X86, (CPU, "Habana")),
     "ecs": Ami("batch", ARM, (CPU,)),
@@ -36,7 +36,7 @@ AMIS: Mapping[str, Ami] = {
     "neuron-slurm": Ami("slurm", X86, (CPU, "Trainium1")),
     "pcs": Ami("slurm", X86, (CPU, "NVIDIA")),  # AWS has it for arm64, too, and no container for that
 }
-# The containers, by what each trains on. A node of processors starts any that is for its architecture.
+# The containers, by the devices that each trains on. A node of processors starts any for its architecture.
 CONTAINERS: Mapping[str, frozenset[tuple[str, str]]] = {
     "cpu": frozenset({(CPU, "x86_64"), (CPU, "arm64")}),
     "gaudi": frozenset({("Habana", "x86_64")}),
@@ -63,7 +63,7 @@ def fits(ami: str, kind: str, type_: InstanceType) -> bool:
 
 
 def refused(cluster: Any) -> Iterator[str]:
-    """The settings that are wrong, each once."""
+    """List the wrong settings, each once."""
     kind, type_ = cluster.kind, instance_type(cluster.instance_type)
     is_driven = any(fits(ami, kind, type_) for ami in AMIS)
     if not is_driven:
@@ -137,7 +137,7 @@ def test_every_wrong_pairing_is_one_line_and_its_hint_ends_it(cluster: NodeClust
 
 
 def as_told(cluster: Cluster, problem: Any) -> Cluster:
-    """The cluster after the first way that the hint names."""
+    """Return the cluster after following the first way that the hint names."""
     if problem.where.endswith("zone"):
         return replace(cluster, zone=problem.hint.split()[-1])
     found = list(followed(cluster, problem))

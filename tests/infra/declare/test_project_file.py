@@ -1,4 +1,4 @@
-"""A project's clusters.py is somebody's own program: each mistake in it is one line with its place."""
+"""A project's clusters.py is a user's program: each mistake in it is told in one line with its place."""
 
 from __future__ import annotations
 

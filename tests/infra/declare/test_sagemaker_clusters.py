@@ -1,4 +1,4 @@
-"""Declarations of SageMaker training: what SageMaker would refuse, or bill for nothing, is refused here."""
+"""Declarations that SageMaker would refuse, or bill for nothing, are refused here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations of Slurm clusters: what AWS PCS, EFA or the machine image would refuse is refused here."""
+"""Declarations of Slurm clusters that AWS PCS, EFA or the machine image would refuse are refused here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations: what is wrong is found all at once, and each message says what is allowed and what to do."""
+"""All mistakes of a declaration are found at once, and each message says what is allowed and what to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SOUND_MPI = MpiCluster(
     alert_email="team@example.org",
 )
 
-# An AMI of one's own that mounts Lustre, as none of ours does.
+# A user's AMI that mounts Lustre, which none of ours does.
 OWN_LUSTRE: dict[str, Any] = {
     "file_system": FileSystem.FSX_LUSTRE,
     "ami_parameter": "/mine/ami",
@@ -50,12 +50,12 @@ MORNINGS = {"start_at": "*/30 8-18 * * MON-FRI", "stop_at": "0 20 * * 7", "time_
 
 
 def said_of(sound: Cluster = SOUND, /, **changes: Any) -> str:
-    """All that is said of a sound cluster after the changes; Any, for values of a wrong type."""
+    """Return all messages about a valid cluster after these changes; Any allows values of a wrong type."""
     return "\n".join(map(str, problems_of(replace(sound, **changes))))
 
 
 def test_every_mistake_of_every_cluster_is_reported_once_and_all_at_once_in_one_line_each() -> None:
-    apply({}, CLUSTERS)  # those that we ship have none
+    apply({}, CLUSTERS)  # the clusters that we ship have none
     first = replace(SOUND, max_nodes=0, job_attempts=11, zone="us-west-2a")
     second = replace(SOUND, name="other", alert_email="nobody", vpc_cidr="10.0.0.0/8")
     third = replace(SOUND, name="third", instance_type="dl1.24xlage")

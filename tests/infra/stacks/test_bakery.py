@@ -1,4 +1,4 @@
-"""What the templates of bakeries promise: closed machines, one image a lock, its id where clusters look."""
+"""Bakeries' templates have closed machines and one image for each lock, whose id is where clusters look."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_an_image_gets_the_files_of_this_project_and_the_code_of_jobs_only_where
 
 
 def versions(template: Template) -> dict[str, str]:
-    """List the names of all components and of the recipe, which bears the stack's name."""
+    """List the names of all components and of the recipe, which has the stack's name."""
     kinds = (f"{IMAGE_BUILDER}::Component", f"{IMAGE_BUILDER}::ImageRecipe")
     found = [each for kind in kinds for each in of_type(template, kind).values()]
     return {each["Name"]: each["Version"] for each in found}
@@ -236,7 +236,7 @@ def versions(template: Template) -> dict[str, str]:
 def test_a_component_with_other_content_has_another_version_and_so_has_the_recipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Image Builder takes no other content under a version that it has."""
+    """Image Builder accepts no other content for a version that it has."""
     monkeypatch.setattr(
         image_pipeline, "read_component", lambda name: read_component(name) + MORE.get(name, "")
     )
@@ -260,7 +260,7 @@ def test_no_cluster_waits_for_a_bakery() -> None:
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(feature_flags()))
         build(app, CLUSTERS, MACHINE_IMAGES)
-        app.synth()  # finds out who refers to whom
+        app.synth()  # resolves which resource refers to which
         stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
         needed = {
             stack.stack_name: {dependency.stack_name for dependency in stack.dependencies} for stack in stacks
@@ -312,7 +312,7 @@ def test_disks_use_the_key_of_aws_whatever_the_default_of_the_account_is(name: s
 
 @EVERY_IMAGE
 def test_every_step_of_a_bake_ends_and_a_failed_one_ends_its_machine(name: str) -> None:
-    """A step without a limit of its own has Image Builder's, of two hours; -1 would be none."""
+    """A step without its own limit has Image Builder's two hours; -1 would mean none."""
     for component in of_type(bakery(name), f"{IMAGE_BUILDER}::Component").values():
         for phase in yaml.safe_load(component["Data"])["phases"]:
             limits = [int(step.get("timeoutSeconds", 7200)) for step in phase["steps"]]

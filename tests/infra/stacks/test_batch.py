@@ -1,4 +1,4 @@
-"""The DL1 cluster on AWS Batch: what a job and its owner were promised."""
+"""The DL1 cluster on AWS Batch keeps its promises to a job and its owner."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
         "DeleteOnTermination": True,
         "Encrypted": True,
         "Iops": 3000,
-        # With a customer's key, the account's default, Auto Scaling lacks a grant, and nodes die at launch.
+        # If the account's default is a customer's key, Auto Scaling lacks a grant, and nodes die at launch.
         "KmsKeyId": "alias/aws/ebs",
         "Throughput": 500,
         "VolumeSize": 300,
@@ -228,7 +228,7 @@ def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
 
 
 def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins() -> None:
-    """It registers with the tags that Batch gives it, and looks for them on its instance."""
+    """The agent registers with the tags that Batch gives it, and reads them from its instance."""
     allowed = {
         action: each
         for policy in of_type(templates_of().compute, "AWS::IAM::ManagedPolicy").values()

@@ -1,4 +1,4 @@
-"""Stacks only compose: decisions, and what is derived from a setting, are in declarations and patterns."""
+"""Stacks only compose: decisions and derived values are in declarations and patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images are built in the cloud, from the sources that their tag stands for, and pushed once."""
+"""Images are built in the cloud from the sources of which their tag is a digest, and pushed once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_build_runs_the_script_that_is_checked_and_nothing_else() -> None:
 
 
 def test_the_tag_of_a_job_is_the_digest_of_the_sources() -> None:
-    template = synthesize(CLUSTER).compute  # now: whoever edits containers/ meanwhile changes the tag
+    template = synthesize(CLUSTER).compute  # computed now, because an edit of containers/ changes the tag
     job = only(template, "AWS::Batch::JobDefinition")["NodeProperties"]["NodeRangeProperties"][0]
     assert as_text(job["Container"]["Image"]) == f"<…>:{image_tag(CONTAINERS, 'gaudi')}"
 
@@ -69,15 +69,15 @@ def test_an_image_is_built_of_the_versions_that_its_lock_names(image: str) -> No
     assert lock is not None
     if (
         base := "images/pytorch/lock.toml"
-    ) in built_of:  # the versions of AWS's container, whose tag names few
+    ) in built_of:  # the versions in AWS's container, of which its tag names few
         built_of += (CONTAINERS / base).read_text(encoding="utf-8")
-    built_of = re.sub(r"py(3)([0-9]{2})", r"py\1.\2", built_of)  # as tags of AWS's write it
+    built_of = re.sub(r"py(3)([0-9]{2})", r"py\1.\2", built_of)  # in the form of AWS's tags
     assert [version for version in lock.image.values() if version not in built_of] == []
     assert unsupported("Habana Gaudi HL-205", lock) == ()
 
 
 class BuildMachine:
-    """A folder with programs that write down how they were called."""
+    """Make a folder with programs that record how they were called."""
 
     def __init__(self, folder: Path, *, pushed: bool) -> None:
         self.folder, self.log = folder, folder / "calls"

@@ -1,4 +1,4 @@
-"""Templates of the machines that people rent, on AWS Batch without a bake, are what AWS asks of them."""
+"""Templates for common types, on AWS Batch without a bake, are what AWS asks for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.infra.synthesis import CLUSTER, only, templates_of
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Hold what AWS asks of a type, by its documents and DescribeInstanceTypes as moto 5.2.5 keeps it."""
+    """Hold what AWS asks for a type, from its documents and from moto 5.2.5's DescribeInstanceTypes."""
 
     ami: str  # ECS developer guide, "Retrieving Amazon ECS-optimized Linux AMI metadata": below _ECS
-    image_type: str  # AWS Batch API reference, Ec2Configuration: of GPU families, and of all others
+    image_type: str  # AWS Batch API reference, Ec2Configuration: for GPU families, and for all others
     container: str  # a folder of containers/images; "pytorch" is AWS's own
-    gpus: int  # AWS Batch gives GPUs out; Neuron's devices are given by their path
+    gpus: int  # AWS Batch assigns GPUs; Neuron's devices are named by path
     neuron_devices: int
-    cards_with_efa: range  # EC2 user guide, "Maximize network bandwidth …"; of P6-B300, see there
+    cards_with_efa: range  # EC2 user guide, "Maximize network bandwidth …", which has P6-B300, too
     region: str = "us-east-1"
 
 
@@ -77,6 +77,6 @@ def test_a_cluster_that_names_its_type_alone_gets_what_aws_asks_of_it(name: str,
     efa = [f"/dev/infiniband/uverbs{index}" for index in range(len(wanted.cards_with_efa))]
     assert given == [*efa, *(f"/dev/neuron{index}" for index in range(wanted.neuron_devices))]
     assert container_of(replace(CLUSTER, instance_type=name)) == wanted.container
-    image = container["Image"]  # the one of this account's registry is an expression
+    image = container["Image"]  # an image of this account's registry is an expression
     of_aws = image.partition(".dkr.ecr.")[0] if isinstance(image, str) else ""
     assert of_aws == ("763104351884" if wanted.container == "pytorch" else "")

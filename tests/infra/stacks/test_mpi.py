@@ -1,4 +1,4 @@
-"""The c6i cluster of MPI machines: what a job and its owner were promised."""
+"""The c6i cluster of MPI machines keeps its promises to a job and its owner."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_jobs_have_a_role_that_reads_no_secret_of_the_cluster_and_that_nodes_alo
     (jobs,) = [
         found for found in policies() if "ProtectJobs" in found and "ReadTheClustersSecret" not in found
     ]
-    assert jobs.pop("ReadSecretsOfJobs")  # of users, below a prefix that the cluster's has not
+    assert jobs.pop("ReadSecretsOfJobs")  # users' secrets, below a prefix that the cluster's own lacks
     actions = {action for job in jobs.values() for action in [job["Action"]] if isinstance(action, str)}
     actions |= {
         action for job in jobs.values() if isinstance(job["Action"], list) for action in job["Action"]

@@ -1,4 +1,4 @@
-"""The network: one zone, nobody from outside, S3 without a detour, and a record of who talked to whom."""
+"""The network has one zone, lets nobody in, reaches S3 directly, and records its connections."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_log_key_serves_logs_of_this_account_only_and_rotates() -> None:
     services = [each for each in key["KeyPolicy"]["Statement"] if "Service" in each["Principal"]]
     assert len(services) == 3
     for statement in services:
-        if statement["Sid"] != "PublishFromEvents":  # EventBridge tells KMS no account
+        if statement["Sid"] != "PublishFromEvents":  # EventBridge does not tell KMS its account
             assert "AWS::AccountId" in str(statement["Condition"])
 
 

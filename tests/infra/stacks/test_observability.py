@@ -81,7 +81,7 @@ def test_alarms_reach_the_declared_address_through_an_encrypted_topic() -> None:
 
 
 def test_alarms_and_events_may_publish_to_the_topic_and_use_its_key() -> None:
-    """A topic with a policy of its own has no other; EventBridge tells KMS nothing of where it comes from."""
+    """A topic's own policy replaces the default; EventBridge does not tell KMS where a request comes from."""
     topic = only(templates_of().observability, "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
     key = only(templates_of().network, "AWS::KMS::Key")["KeyPolicy"]["Statement"]
     account = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}

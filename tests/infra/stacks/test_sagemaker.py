@@ -1,4 +1,4 @@
-"""The sagemaker cluster: what a training job and its owner were promised."""
+"""The sagemaker cluster keeps its promises to a training job and its owner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slipway.infra.declare.types import Egress, FileSystem, Market
 from slipway.jobs.words.targets import MAX_BYTES, SCHEMA_VERSION, SageMakerTarget
 from tests.infra.synthesis import Properties, as_text, of_type, only, sagemaker_templates_of
 
-# Everything that is not the default, in one synthesis.
+# All settings that differ from the defaults, in one synthesis.
 SMALL: dict[str, Any] = {
     "instance_type": "ml.m5.large",
     "market": Market.SPOT,
@@ -141,7 +141,7 @@ def test_the_topic_of_another_stack_lets_events_and_alarms_publish() -> None:
 
 
 def test_nothing_but_storage_and_keys_stands_while_no_job_runs() -> None:
-    """SageMaker brings machines, log and image, so that no interface endpoint has to stand."""
+    """SageMaker brings machines, log and image, so no interface endpoint is needed."""
     templates = sagemaker_templates_of()
     kinds = {each["Type"] for template in templates.all() for each in template["Resources"].values()}
     assert not any(kind.startswith("AWS::SageMaker::") for kind in kinds)

@@ -1,4 +1,4 @@
-"""The trn1 cluster of Slurm on AWS PCS: what a job and its owner were promised."""
+"""The trn1 cluster of Slurm on AWS PCS keeps its promises to a job and its owner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.infra.synthesis import Properties, as_text, of_type, only, slurm_temp
 
 GROUP = "AWS::PCS::ComputeNodeGroup"
 RESERVED = "cr-0123456789abcdef0"
-# Everything that is not the default, in one synthesis.
+# All settings that differ from the defaults, in one synthesis.
 LARGE: dict[str, Any] = {
     "instance_type": "trn1n.32xlarge",
     "max_nodes": 32,

@@ -1,4 +1,4 @@
-"""What outlives a cluster: private, encrypted with one key, and kept unless its owner says otherwise."""
+"""Stored data is private, encrypted with one key, and outlives a cluster unless its owner says otherwise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def data_bucket(**changes: Any) -> Properties:
 
 
 def mount_rules(**changes: Any) -> set[tuple[str, int, int]]:
-    """Which ports are open, and in which direction, to a group that is not the nodes' own."""
+    """Return the open ports, and their direction, of a group other than the nodes' own."""
     template = templates_of(**changes).compute
     return {
         (direction, rule["FromPort"], rule["ToPort"])
@@ -109,7 +109,7 @@ def test_efs_is_mounted_in_one_zone_with_tls_by_this_account_only() -> None:
 
 @pytest.mark.parametrize(("keep", "status"), [(True, "ENABLED"), (False, "DISABLED")])
 def test_files_that_are_kept_have_backups_and_others_leave_none(keep: bool, status: str) -> None:
-    """AWS keeps a backup for 35 days, and deletes it for nobody before."""
+    """AWS keeps a backup for 35 days, and nobody can delete it earlier."""
     files = only(templates_of(keep_data=keep).storage, "AWS::EFS::FileSystem")
     assert files["BackupPolicy"] == {"Status": status}
 

@@ -1,4 +1,4 @@
-"""One command looks at every template with every gate, and prints one line a finding."""
+"""One command checks every template with every gate, and prints one line for each finding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_gates(*arguments: str, **environment: str) -> subprocess.CompletedProces
 
 
 def spoiled(assembly: Path, folder: Path, *, old: str, new: str) -> Path:
-    """The compute template of the assembly with one text replaced."""
+    """Return the assembly's compute template with one text replaced."""
     for name in ("manifest.json", "validation-report.json", "dl1.template.json"):
         text = (assembly / name).read_text(encoding="utf-8")
         (folder / name).write_text(text, encoding="utf-8")
@@ -55,7 +55,7 @@ def test_the_clusters_we_ship_pass_every_gate_with_the_cdks_own_validator() -> N
     assert re.fullmatch(r"gates: [1-9]\d* templates, 0 findings\n", done.stderr)
 
 
-@pytest.mark.long  # a whole synthesis; test_nag.py holds the packs themselves every day
+@pytest.mark.long  # a whole synthesis; the daily run tests the packs themselves in test_nag.py
 def test_the_clusters_we_ship_are_held_against_every_pack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

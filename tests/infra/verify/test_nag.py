@@ -1,4 +1,4 @@
-"""cdk-nag fails synthesis on everything that is not accepted, and what is accepted is needed."""
+"""cdk-nag fails synthesis on every finding that is not accepted, and every acceptance is needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Finding = tuple[str, str]  # its id and the path of its construct
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
-    """Every finding of the bare packs."""
+    """Return every finding of the packs without acceptances."""
     folder = tmp_path_factory.mktemp("bare")
     app = cdk.App(outdir=str(folder), context=dict(feature_flags()))
     short_lived = replace(CLUSTER, name="trial", keep_data=False)

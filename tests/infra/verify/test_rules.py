@@ -1,4 +1,4 @@
-"""Each of our own rules finds what it is for, and nothing where all is well."""
+"""Each of our own rules finds what it is for, and nothing in a good template."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.infra.synthesis import (
 from tests.infra.verify.rule_templates import machines, surroundings
 from tests.infra.verify.rule_templates.names import GONE, BadRow, Path
 
-# A template that every rule passes, and for each rule what it does not.
+# A template that passes every rule, and for each rule a change that fails it.
 GOOD: Mapping[str, Any] = {"Resources": {**surroundings.GOOD, **machines.GOOD}}
 BAD: tuple[BadRow, ...] = (*surroundings.BAD, *machines.BAD)
 
@@ -79,7 +79,7 @@ MPI_VARIANTS: tuple[dict[str, object], ...] = (
 )
 
 
-# The last two as in tests/infra/stacks, so that a session synthesizes each once.
+# The last two are as in tests/infra/stacks, so that a session synthesizes each once.
 EVERY_SORT = [
     *((CLUSTER, changes) for changes in VARIANTS),
     *((MPI_CLUSTER, changes) for changes in MPI_VARIANTS),
@@ -138,7 +138,7 @@ def test_every_sort_of_cluster_passes_every_rule(cluster: Cluster, changes: dict
 def test_a_permission_names_a_resource_only_where_aws_takes_one(
     cluster: Cluster, changes: dict[str, object]
 ) -> None:
-    """IAM lets nobody do what takes no resource by a statement that names one."""
+    """A statement that names a resource does not allow an action that takes none."""
     for template in templates_of(cluster, **changes).all():
         for policy in of_type(template, "AWS::IAM::ManagedPolicy").values():
             for statement in policy["PolicyDocument"]["Statement"]:

@@ -1,4 +1,4 @@
-"""What the tests of commands share: a person without files of their own, and the rows of an estimate."""
+"""Fixtures of the tests of commands: a user without files of their own, and the rows of an estimate."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def estimated(slipway: Slipway, *arguments: str) -> list[dict[str, Any]]:
 
 
 def rows_of(table: str) -> list[list[str]]:
-    """Read a table of texts, each row a line, with bars between its columns."""
+    """Read a table of texts: each line is a row, with bars between its columns."""
     return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]

@@ -1,4 +1,4 @@
-"""`slipway image bake` and `slipway image list`: one bake for one lock, followed, kept, and undone."""
+"""`slipway image bake` bakes each lock once and follows it; `slipway image list` shows and deletes AMIs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Deployed:
         recipe_version: str = "1.0.1",
         parent: str = "ami-12345678",
     ) -> Bakery:
-        """A pipeline whose only component runs these commands, and its record."""
+        """Make a pipeline whose only component runs these commands, and its record."""
         tags = ami_tags(IMAGE, lock_digest=lock_digest, recipe_version=recipe_version, versions=VERSIONS)
         distribution = {
             "region": REGION,
@@ -75,7 +75,7 @@ __all__ = ["bakery", "bakery_tier", "bakery_yard"]
 
 @pytest.fixture
 def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
-    """Nothing is deployed yet; the environment points at the yard."""
+    """Point the environment at a yard in which nothing is deployed yet."""
     point_at(bakery.yard, monkeypatch)
     monkeypatch.setattr(baking, "POLL_SECONDS", 0.05)
     for made in (aws.client, aws.sender, aws.reader):
@@ -106,7 +106,7 @@ def test_without_wait_the_bake_goes_on_and_is_found_again(deployed: Deployed, sl
     assert f"slipway image bake {IMAGE} --wait" in err
     out = slipway.printed("image", "bake", IMAGE, "--wait", "--json")
     assert len(images_of(found)) == 1
-    assert json.loads(out)["build"] in (build, None)  # None: it had ended in between
+    assert json.loads(out)["build"] in (build, None)  # None: the bake had ended in between
 
 
 def test_a_bake_that_runs_is_followed_and_none_started_beside_it(
@@ -259,7 +259,7 @@ def canonical_releases(deployed: Deployed, serial: str) -> str:
     """Publish a release as Canonical does: an AMI with its serial in the name, and a parameter."""
     name = f"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-{serial}"
     ami_id = deployed.yard.yard.client("ec2").register_image(Name=name)["ImageId"]
-    parameter = PARENT.replace("/aws/service", "/mine")  # AWS's own cannot be written
+    parameter = PARENT.replace("/aws/service", "/mine")  # nobody can write AWS's own parameter
     deployed.yard.yard.client("ssm").put_parameter(
         Name=parameter, Value=ami_id, Type="String", Overwrite=True
     )

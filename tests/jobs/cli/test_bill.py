@@ -1,4 +1,4 @@
-"""The bill of a job is what a person who multiplies by hand gets, and what it leaves out is named."""
+"""A job's bill equals a calculation by hand, and names what it leaves out."""
 
 from __future__ import annotations
 

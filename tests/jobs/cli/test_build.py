@@ -1,4 +1,4 @@
-"""`slipway image build`: one image for one set of files, built once, whoever asks and however often."""
+"""`slipway image build` builds one image for one set of files, once, however many people ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slipway calibrate --published`: rates that estimates stand on, all of a file or none."""
+"""`slipway calibrate --published` takes all rates of a file for estimates, or none."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_table_of_rates_is_refused(
 
 
 def test_a_rate_at_the_limit_of_the_hardware_is_not_refused(slipway: Slipway, file: Path) -> None:
-    """BERT-Large in 32 bit on V100 was published beyond the sheet's peak, so a quarter more is allowed."""
+    """Published rates of BERT-Large in fp32 on V100 exceed the sheet's peak, so a quarter more is allowed."""
     file.write_text(f"{HEADINGS}{GOOD.replace(',300', ',900000')}")
     allowed = slipway("calibrate", "--published", str(file))[2].split("allowed are ")[1].split(")")[0]
     file.write_text(f"{HEADINGS}{GOOD.replace(',300', f',{float(allowed) * 0.999}')}")

@@ -1,4 +1,4 @@
-"""`slipway cluster list` and `targets`: what is deployed and costs, and why machines do not start."""
+"""`slipway cluster list` and `targets` say what is deployed, what it costs, and why machines do not start."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> N
     )
 
 
-# `slipway cluster targets`: what infra wrote is listed; what another wrote is told and hides none.
+# `slipway cluster targets` lists infra's records; a foreign record is reported and hides none of them.
 
 
 def record(yard: RunningYard, name: str, value: str) -> None:
@@ -180,7 +180,7 @@ def test_a_damaged_record_is_told_and_the_others_are_listed(
     assert "hint: a newer Slipway wrote it" in err
 
 
-# A machine that AWS does not start is told of in AWS's words, by every command that misses it.
+# Every command that misses a machine says in AWS's words why AWS did not start it.
 ONE: Mapping[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
 SAID = (
     "no login node of 'trn1' is running: AWS says VcpuLimitExceeded: You have requested more vCPU capacity "

@@ -1,4 +1,4 @@
-"""compare as a person types it: one order for the same work, and no job called cheap for doing less."""
+"""compare orders clusters by the same work, and calls no job cheap for doing less."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slip
     for row in rows:
         assert row["front"] == (row["best"] == "*")
     assert {row["place"] for row in rows} >= {"dl1", "p4d.24xlarge", "c7i.48xlarge"}
-    assert max(row["nodes"] for row in rows if row["place"] == "dl1") == 16  # as many as are declared
+    assert max(row["nodes"] for row in rows if row["place"] == "dl1") == 16  # as many nodes as are declared
     assert "trn1.32xlarge" not in {row["place"] for row in rows}  # the recipe has no Neuron
     assert all(row["memory_gib"] <= row["usable_gib"] for row in rows)
 
@@ -34,7 +34,7 @@ def test_a_size_that_no_cluster_has_is_refused_as_such(slipway: Slipway) -> None
 
 
 def test_rows_that_train_different_numbers_of_sequences_are_compared_by_one(slipway: Slipway) -> None:
-    """Take as many steps of a batch that grows with the nodes: the cheapest job does the least."""
+    """With equal steps of a batch that grows with the nodes, the cheapest job does the least work."""
     code, out, err = slipway(
         "compare", "bert_pretrain", "--set", "size=large", "--set", "steps=7038", "--json"
     )

@@ -1,4 +1,4 @@
-"""`slipway cluster destroy` and `empty`: what goes takes no job along, and what is kept is named."""
+"""`slipway cluster destroy` and `empty` end no job, and name what is kept."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
 
 
 def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
-    """A cluster whose two machines stay between jobs, in the place of the one that deploy() made."""
+    """Replace the deployed cluster by one whose two machines stay between jobs."""
     image = own_image(yard.client("ec2"))
     yard.client("ec2").create_launch_template(
         LaunchTemplateName="c6i", LaunchTemplateData={"InstanceType": "c6i.large", "ImageId": image}
@@ -142,7 +142,7 @@ def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: Ru
     said: list[str] = []
 
     def pause(_: float) -> None:
-        """Do what the cluster's main node does soon after."""
+        """Do what the cluster's main node does soon afterwards."""
         scaling = yard_shell.client("autoscaling")
         (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
         scaling.set_instance_protection(
@@ -156,7 +156,7 @@ def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: Ru
     assert running(yard_shell) == 0
 
 
-# Writes what a synthesis would of the one stack, in a Stage, and deletes it where it is told that name.
+# Stands in for the CDK: writes one stack in a Stage as a synthesis would, and deletes a stack of that name.
 CDK = """#!{python}
 import json, sys
 from pathlib import Path
@@ -194,7 +194,7 @@ def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_a_job(yard: RunningYard, *statuses: str, jobs: int = 1) -> None:
-    """Let Batch list so many jobs, in one status after the other."""
+    """Let Batch list this many jobs, in one status after the other."""
     listed = [{"jobId": f"{number}a1b", "jobName": f"bert-{number}"} for number in range(1, jobs + 1)]
     answers: dict[str, list[dict[str, Any]]] = {
         "DescribeJobQueues": [{"jobQueues": [{"jobQueueName": "dl1", "state": "ENABLED"}]}],

@@ -1,4 +1,4 @@
-"""estimate, compare and prices as a person types them: no AWS, no yard, and no price without its day."""
+"""estimate, compare and prices need no AWS and no yard, and show no price without its day."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_check_prints_every_table_and_ends_with_0(slipway: Slipway) -> None:
 
 
 def test_other_people_s_tables_are_met_as_nearly_as_the_page_says() -> None:
-    """Each row without its own table, or with one row of it: the limits are those that somebody relies on."""
+    """Estimate each row without its own table, or with one row of it; users rely on these limits."""
     found = list(trials())
     sweep = [each for each in found if each.table.startswith("Aleph-Alpha")]  # one model, cut in all ways
     others = {each.word: each for each in errors_by_word([each for each in found if each not in sweep])}
@@ -280,7 +280,7 @@ PROGRAMS = "argparse|concurrent.futures|importlib.resources|socket|statistics|su
     ids=["nothing that starts or calls a program", "no declaration for a type", "no library of AWS"],
 )
 def test_an_estimate_loads_only_what_it_needs(commands: list[str], needless: str) -> None:
-    """It takes no longer than the import of boto3: what only some recipes need is not loaded for all."""
+    """It takes no longer than importing boto3: modules that only some recipes need are not loaded for all."""
     code = (
         "import sys; from slipway.jobs.cli.cli import run;"
         f"[run(words.split()) for words in {commands}]; print(*sys.modules)"

@@ -1,4 +1,4 @@
-"""An estimate names its run, region and time, and says what of it does not work; or one line why."""
+"""An estimate names its run, region and time, and what does not work; or one line says why there is none."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_estimate_of_what_a_submission_refuses_says_so(slipway: Slipway) -> N
     )
 
 
-# The time of an estimate is that of the run which submit would start, and says what it is derived from.
+# An estimate's time is that of the run that submit would start, and says where it comes from.
 
 
 @pytest.mark.parametrize("nodes", [1, 8, 16])
@@ -145,7 +145,7 @@ def test_twice_the_nodes_take_half_the_steps_of_twice_the_sequences(slipway: Sli
     assert "derived from the rate: 69 steps of phase 1" in err
 
 
-# Estimates by region and by way to pay: whose price they take, and what they say where there is none.
+# Estimates use the price of the region and the way to pay, and say so if there is none.
 
 
 def test_a_price_is_that_of_the_region_that_was_named(slipway: Slipway) -> None:

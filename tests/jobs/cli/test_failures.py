@@ -1,4 +1,4 @@
-"""How a command that fails ends: what is said, and the exit code; and where its output goes."""
+"""A command that fails says why, has the right exit code, and writes to the right stream."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_interrupt_is_one_line_and_130(
     wait = click.Command("wait", callback=lambda: signal.raise_signal(signal.SIGINT))
     monkeypatch.setitem(cast(dict[str, object], cli.GROUPS["Jobs"]), "wait", ("made_up.wait", "Wait"))
     monkeypatch.setitem(sys.modules, "made_up.wait", SimpleNamespace(wait_command=wait))
-    # As at a terminal: a shell that starts this in the background has it ignore interrupts.
+    # Handle interrupts as at a terminal: a shell that starts this in the background lets it ignore them.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert cli.run(["wait"]) == 130
@@ -182,7 +182,7 @@ def test_a_shell_that_knows_nothing_of_the_yard_is_told_the_line_to_type(
     assert "eval" not in capsys.readouterr().err
 
 
-# Output that is closed, full, without a reader or without letters: no traceback, and a true exit code.
+# Output that is closed, full, unread or ASCII only gives no traceback and the right exit code.
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 
 
@@ -196,7 +196,7 @@ def in_a_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-# Python's output fails at once when it is unbuffered, and else when it leaves the buffer, at the very end.
+# Unbuffered output fails at once; buffered output fails at the very end, when the buffer is written.
 BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 
 
@@ -217,7 +217,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(arguments: list[str], unbuffere
 
 
 def test_a_closed_standard_output_is_an_error_and_no_file_is_opened_under_its_number(tmp_path: Path) -> None:
-    """Or else what a library writes to descriptor 1 would end in that file."""
+    """Otherwise what a library writes to descriptor 1 would end in that file."""
     done = in_a_shell("slipway instance list >&-")
     assert (done.returncode, done.stderr.partition(" to print")[0]) == (1, "error: there is nowhere")
     code = (

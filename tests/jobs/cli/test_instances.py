@@ -1,4 +1,4 @@
-"""`slipway instance list`: what it lists, leaves out, sorts and says of one type."""
+"""`slipway instance list` lists, filters and sorts types, and shows one in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""submit, status, logs, cancel, explain and runs as a person types them, against the yard."""
+"""submit, status, logs, cancel and explain work against the yard as a user types them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUBMIT = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--set", "si
 
 
 def job_as(yard: RunningYard, **changes: Any) -> None:
-    """The one job that Batch knows from here on."""
+    """Let Batch know only this job from here on."""
     summary = {"jobId": "0a1b", "jobName": "bert-012345678901"}
     detail = {**summary, "status": "RUNNING", "tags": {"slipway:nodes": "2"}, **changes}
     for operation, body in (
@@ -105,7 +105,7 @@ def test_what_is_asked_wrongly_is_refused_in_a_line_and_sends_nothing(
 def test_a_dry_run_prints_the_request_as_it_was_typed_and_sends_nothing(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
 ) -> None:
-    """The recipe takes no setting that a shell would run, so it is in what takes any text: its data."""
+    """No setting of the recipe may be text for a shell, so it is in its data, which may be any text."""
     fault = Fault(service="batch", operation="SubmitJob", kind=FaultKind.SERVER_ERROR, times=None)
     script(yard_shell, fault)
     data = "/mnt/$(touch x)/`id`/größe; ls"
@@ -128,7 +128,7 @@ def test_following_ends_with_the_job_and_fails_with_it(
 
 
 def log(yard: RunningYard, target: BatchTarget, *messages: str) -> None:
-    """The job that Batch knows has ended well, and its main node has said this."""
+    """Let the job that Batch knows have succeeded, with this output of its main node."""
     logs = yard.client("logs")
     logs.create_log_group(logGroupName=target.log_group)
     logs.create_log_stream(logGroupName=target.log_group, logStreamName="job/0")
@@ -244,7 +244,7 @@ def test_a_job_of_another_machine_is_told_and_a_person_is_asked_before_it_is_can
     slipway.told("cancel", name, code=1)
     assert slipway.json("status", name, "--json")["state"] == "waiting"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    slipway.told("cancel", name)  # nobody is asked of a job of the machine's own
+    slipway.told("cancel", name)  # no question to AWS for a job of this machine
     assert slipway.json("status", name, "--json")["state"] == "failed"
 
 

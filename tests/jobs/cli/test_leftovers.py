@@ -1,4 +1,4 @@
-"""`slipway cluster leftovers`: what a destroyed cluster kept has a cost, and goes only when named."""
+"""`slipway cluster leftovers` shows what a destroyed cluster's rest costs, and deletes only what is named."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RESOURCES: dict[str, Any] = {
 
 @pytest.fixture
 def stack(yard_shell: RunningYard) -> RunningYard:
-    """A storage stack like a cluster's that keeps its data, with an object of two versions in its bucket."""
+    """Make a storage stack that keeps its data, with an object of two versions in its bucket."""
     kept = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
     resources = {
         name: {**kept, "Type": each["Type"], "Properties": {"Tags": TAGS, **each.get("Properties", {})}}
@@ -94,7 +94,7 @@ def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYar
 def test_a_machine_whose_stack_is_gone_is_a_leftover_with_its_price_and_is_ended(
     yard_shell: RunningYard,
 ) -> None:
-    """A bakery that is destroyed while it bakes has lost the role that would end its machine."""
+    """A bakery that is destroyed during a bake has lost the role that would end its machine."""
     ec2, cloudformation = yard_shell.client("ec2"), yard_shell.client("cloudformation")
     body, machines = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}), {}
     for tag, owner, stack in TAGGED:
@@ -119,7 +119,7 @@ def test_a_machine_whose_stack_is_gone_is_a_leftover_with_its_price_and_is_ended
 
 
 def test_a_training_job_whose_cluster_is_gone_is_a_leftover(yard_shell: RunningYard) -> None:
-    """The stacks take its role, and SageMaker's instances train on, billed to the end of its time."""
+    """The stacks delete its role, but SageMaker's instances go on, billed until the job's time limit."""
     arn = "arn:aws:sagemaker:us-east-1:123456789012:training-job/bert-1"
     bodies: dict[str, dict[str, Any]] = {
         "ListTrainingJobs": {"TrainingJobSummaries": [{"TrainingJobName": "bert-1", "TrainingJobArn": arn}]},
@@ -150,7 +150,7 @@ POINT = {
 def test_backups_that_outlive_their_files_are_listed_with_their_end_and_left_alone(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    """The yard makes none, so AWS Backup's answers are told to it."""
+    """The yard makes no backups, so the test provides AWS Backup's answers."""
     bodies: dict[str, dict[str, Any]] = {
         "ListBackupVaults": {"BackupVaultList": [{"BackupVaultName": "Default"}, {"BackupVaultName": VAULT}]},
         "ListRecoveryPointsByBackupVault": {"RecoveryPoints": [POINT]},

@@ -1,4 +1,4 @@
-"""`slipway plan make` shows a plan with its proof, and `plan run` begins nothing that nobody agreed to."""
+"""`slipway plan make` shows a plan with its proof, and `plan run` begins nothing without agreement."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_plan_is_written_as_a_page(file: Path, tmp_path: Path, slipway: Slipwa
     assert path.read_text().startswith("<!DOCTYPE html>")
 
 
-# `slipway plan run` begins nothing that costs money which nobody agreed to.
+# `slipway plan run` begins nothing that costs more money than was agreed to.
 RECIPE = Job(name="lr1", recipe="bert_pretrain", nodes=1, settings={"size": "tiny"})
 
 
@@ -167,7 +167,7 @@ def plan_at(path: Path, *, usd_per_hour: float) -> Path:
 
 @pytest.fixture(autouse=True)
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[PlanRun]:
-    """Note what would begin, on what is not the yard."""
+    """Record what would begin, as if this were AWS and not the yard."""
     found: list[PlanRun] = []
 
     def finish(run: PlanRun) -> Ledger:

@@ -1,4 +1,4 @@
-"""`slipway cluster quota` against a fresh account: what is needed, what is allowed, and one request."""
+"""`slipway cluster quota` shows a fresh account what is needed and allowed, and sends one request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DL, STANDARD = "L-6E869C2A", "L-1216C47A"
 LONGEST = "L-33A961FD"
 NONE_RUNS = RunningMachines(counted={})
 ALONE = Neighbourhood(clusters=(), running=NONE_RUNS)
-# Of the other clusters that are declared: dl1-mpi; the nodes of c6i and the login node of trn1.
+# What the other declared clusters need: dl1-mpi; the nodes of c6i and the login node of trn1.
 OTHER_DL, OTHER_STANDARD = 16 * 96, 4 * 64 + 2
 
 
@@ -105,7 +105,7 @@ def test_a_quota_that_service_quotas_does_not_list_is_no_number(capsys: pytest.C
 def test_a_request_that_is_granted_while_it_is_looked_at_is_no_refusal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its value is asked for first, and then whether a request is open: between the two it was approved."""
+    """The quota's value is read first, then its requests: in between it was approved."""
     needed = NeededQuota(
         purpose="",
         service="ec2",

@@ -1,4 +1,4 @@
-"""`slipway run` as a person types it in a project of their own, against the yard."""
+"""`slipway run` works in a user's own project, against the yard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAIN = ("--", "python", "train.py", "--lr", "0.1")
 def project(
     yard_shell: RunningYard, target: BatchTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A user's own folder, in which a person stands; the cluster's bucket is there."""
+    """Enter a user's own folder, and make the cluster's bucket."""
     yard_shell.client("s3").create_bucket(Bucket=target.bucket)
     folder = write(tmp_path / "my project", {"train.py": "print(1)\n", ".gitignore": "*.ckpt\nlocal.py\n"})
     monkeypatch.chdir(folder)
@@ -112,7 +112,7 @@ def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, s
     (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
     environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
     assert environment["SLIPWAY_PROCESSES_PER_NODE"] == "1"
-    for count in ("1", "8"):  # a command that is told how many devices a node has would not heed it
+    for count in ("1", "8"):  # a command that is told the number of a node's devices would ignore it
         err = slipway.told(*RUN, "--per-node", "--processes-per-node", count, *TRAIN, code=2)
         assert f"once a node, and {count} processes a node were asked for" in err
 

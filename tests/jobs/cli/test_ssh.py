@@ -1,4 +1,4 @@
-"""`slipway ssh`: what it refuses, and the ssh config that it prints."""
+"""`slipway ssh` refuses what cannot work, and prints an ssh config."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def key(tmp_path: Path) -> Path:
 
 
 def understood(text: str, host: str, tmp_path: Path) -> dict[str, str]:
-    """Return what ssh itself reads in the config for a host."""
+    """Return the settings that ssh itself reads in the config for a host."""
     file = tmp_path / "config"
     file.write_text(text)
     asked = ["ssh", "-F", str(file), "-G", host]

@@ -130,13 +130,13 @@ def test_a_folder_that_cannot_be_read_is_refused_and_not_passed_over(
     assert keys(bucket) == []
 
 
-# `slipway report tensorboard` serves a job's own files where they are seen, else charts of its log.
+# `slipway report tensorboard` serves a job's own files if it can see them, and otherwise charts of its log.
 STEP = "[0] step 1/6  loss 8.8861  lr 6.25e-05  |g| 1.71  89.4 sequences/s  0:00:25 left"
 
 
 @dataclass
 class Thing:
-    """Hold whatever a job or a target has that is asked for here."""
+    """Hold the attributes of a job or a target that the code reads here."""
 
     id: str = "a/1"
     name: str = "neox"
@@ -166,7 +166,7 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Found:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A program in TensorBoard's place notes what it was asked to show, and ends."""
+    """Let a program stand in for TensorBoard, which records what it was asked to show, and ends."""
     note = tmp_path / "served.txt"
     code = (
         "import pathlib, sys; folder = pathlib.Path(sys.argv[2]); "

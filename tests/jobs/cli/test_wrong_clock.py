@@ -1,4 +1,4 @@
-"""F37: a laptop whose clock is wrong is told so, and is not kept waiting."""
+"""F37: the user of a laptop whose clock is wrong is told so, and does not wait."""
 
 from __future__ import annotations
 

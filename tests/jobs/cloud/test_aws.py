@@ -1,4 +1,4 @@
-"""The door to AWS: what is not answered is told by action and code, and a question never changes anything."""
+"""A call of AWS without an answer is told by action and code, and a question never changes anything."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_minute_of_throttling_is_waited_out_with_a_word_of_it(
     """BI-177."""
     monkeypatch.setattr(aws, "share", lambda: 0.0)
     yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
-    throttle(yard_shell, 8)  # of 0.5, 1, 2, 4, 8, 16, 20 and 20 seconds at most
+    throttle(yard_shell, 8)  # the pauses are 0.5, 1, 2, 4, 8, 16, 20 and 20 seconds at most
     assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 6
@@ -168,7 +168,7 @@ def test_clients_that_act_share_one_session_and_upload_files(yard_shell: Running
     assert storage.get_object(Bucket="words-of-mine", Key="words")["Body"].read() == b"rain"
 
 
-# Whether an object is there: an answer, or an error that says what to do, and never a guess.
+# Asking for an object gives a true answer, or an error that says what to do, and never a guess.
 WHERE = {"Bucket": "slipway-c6i-data", "Key": "code/x.tar.gz"}
 
 

@@ -19,13 +19,13 @@ REGION = "us-east-1"
 def test_a_cluster_of_another_project_is_refused_with_the_name_of_its_own(
     yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody deploys over it, either: CloudFormation creates a parameter of a name only once."""
+    """Nobody deploys over it, either: CloudFormation creates a parameter of one name only once."""
     for name in ("one", "two"):
         assert cli.run(["init", str(tmp_path / name), "--name", "twin"]) == 0
     owner = find_project(tmp_path / "one").name
     assert owner is not None
     monkeypatch.chdir(tmp_path / "one")
-    refuse_foreign("twin", REGION)  # nobody's as yet
+    refuse_foreign("twin", REGION)  # nobody owns it yet
     parameter = {"Name": owner_parameter("twin"), "Value": owner, "Type": "String"}
     yard_shell.client("ssm").put_parameter(**parameter)
     refuse_foreign("twin", REGION)

@@ -1,4 +1,4 @@
-"""What a session asks Systems Manager for, and what AWS's session-manager-plugin is given."""
+"""A session sends Systems Manager the right request, and AWS's session-manager-plugin the right arguments."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ANSWER = {
 
 
 class Became(Exception):
-    """This process would be another program now."""
+    """Record the program that would replace this process."""
 
 
 @pytest.fixture
 def plugin(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A laptop with AWS's plugin, which is off the yard as far as it knows."""
+    """Make a laptop with AWS's plugin, which does not know that it uses a yard."""
     program = tmp_path / "session-manager-plugin"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -49,7 +49,7 @@ def plugin(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_plugin_gets_what_the_aws_cli_gives_it_and_its_token_is_in_no_list_of_processes(
     plugin: Path, yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its words are those of StartSessionCaller in aws-cli's sessionmanager.py."""
+    """Its arguments are those of StartSessionCaller in aws-cli's sessionmanager.py."""
     plugin.with_name("config").write_text("[profile me]\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(plugin.with_name("config")))
     monkeypatch.setenv("AWS_PROFILE", "me")

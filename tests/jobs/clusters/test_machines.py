@@ -1,4 +1,4 @@
-"""Which machines a person may enter, of a cluster and of a job, in the order of their numbers."""
+"""A user sees the machines of a cluster or a job that can be entered, in the order of their numbers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_login_node_of_slurm_is_number_0_though_it_is_younger(answers: Runni
     for instance in (each for reservation in described for each in reservation["Instances"]):
         instance["Tags"].append(
             {"Key": GROUP_TAG, "Value": groups[instance["InstanceId"]]}
-        )  # as PCS alone may
+        )  # only PCS may do this
     told = json.loads(json.dumps(described, default=datetime.isoformat))
     say(answers, "ec2", "DescribeInstances", {"Reservations": told})
     assert ids(find_machines("trn1", REGION)) == [login, worker]

@@ -1,4 +1,4 @@
-"""What a cluster costs while nothing runs: every billed thing of the real templates, and nothing twice."""
+"""The idle cost of a cluster counts every billed resource of the real templates, and none twice."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slipway.jobs.words.catalogue.regional import find_fee
 from slipway.jobs.words.errors import SlipwayError
 
 REGION = "us-east-1"
-# Billed by use alone, or not at all.
+# Billed only by use, or not at all.
 FREE_WHILE_NOTHING_RUNS = (
     "AWS::AutoScaling::",
     "AWS::Batch::",
-    "AWS::Budgets::Budget",  # the first two of an account; each that acts costs
+    "AWS::Budgets::Budget",  # the first two in an account are free; each with actions costs
     "AWS::CodeBuild::Project",
     "AWS::EC2::FlowLog",  # what it writes is log storage
     "AWS::EC2::InternetGateway",

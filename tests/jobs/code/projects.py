@@ -1,4 +1,4 @@
-"""Folders of a user's own, as tests want them, and what git would need of a machine without one."""
+"""Makes users' folders for tests, and the settings that git needs on a machine without any."""
 
 from __future__ import annotations
 

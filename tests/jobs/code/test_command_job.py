@@ -1,4 +1,4 @@
-"""A user's command is one request on every platform, and arrives in the container as it was typed."""
+"""A user's command is one request on every platform, and reaches the container as it was typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a folder travels is what git keeps; what must not travel is refused by name, before it is read."""
+"""The files of a folder that git keeps are sent; forbidden ones are refused by name before they are read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_folder_of_three_gigabytes_is_refused_at_once_with_its_largest_files(t
     write(tmp_path, CODE)
     for name, size in (("data.bin", 2_900_000_000), ("more.bin", 100_000_000)):
         with (tmp_path / name).open("wb") as file:
-            file.truncate(size)  # of the size that counts, and no block of the disk
+            file.truncate(size)  # a sparse file: large, without a block on the disk
     with pytest.raises(
         CannotShip, match=r"3,000\.0 MB .*at most 200 MB.*data\.bin \(2,900\.0 MB\), more\.bin"
     ):
@@ -130,7 +130,7 @@ def test_a_folder_without_anything_to_send_says_why(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_is_refused_and_not_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Root may read every folder, so that a git which warns stands in for one that may not."""
+    """Root may read every folder, so a git that warns stands in for one without permission."""
     warns = write(
         tmp_path / "bin", {"git": "#!/bin/sh\necho \"warning: could not open directory 'a/'\" >&2\n"}
     )

@@ -1,4 +1,4 @@
-"""The folder of a planned command: kept as it was planned, and sent where the plan has it run."""
+"""The folder of a planned command is kept as it was, and sent to the cluster where the plan runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe of one's own: listed beside ours, checked before it is sent, started with the project's folder."""
+"""A user's own recipe is listed with ours, checked before it is sent, and run in the project's folder."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_it_is_listed_beside_ours_with_its_settings(write: Write, capsys: pytest
     ]
     code = cli.run(["submit", "counting", "--on", "mine", "--nodes", "2", "--set", "row=1"])
     assert (code, "'row' is not a setting; did you mean rows?" in capsys.readouterr().err) == (2, True)
-    sine = find_own_recipe("sine")  # with which a project begins
+    sine = find_own_recipe("sine")  # the recipe of a new project
     assert sine
     assert "steps" in sine.kinds()
     with pytest.raises(InvalidJob, match="steps is 0, and must be at least 1"):
@@ -144,7 +144,7 @@ def test_what_is_no_file_of_python_is_named_and_hides_no_other(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.timeout(60, method="thread")  # the other method takes the alarm that is tested
+@pytest.mark.timeout(60, method="thread")  # pytest-timeout's other method uses the alarm that is tested
 @pytest.mark.parametrize("line", ["import time; time.sleep(600)", "while True: pass"])
 def test_one_that_waits_on_import_is_named_while_it_does_and_then_ended(
     write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str

@@ -1,4 +1,4 @@
-"""The same folder is the same archive everywhere; what cannot be carried rightly is refused by name."""
+"""A folder gives the same archive everywhere; files that cannot be carried right are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder holds of secrets is found with its line before it travels; ordinary code raises no alarm."""
+"""Secrets in a folder are found, with their lines, before it is sent; ordinary code raises no alarm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def drawn(count: int, of: str = LETTERS) -> str:
 KEY = base64.b64encode(drawn(250).encode()).decode()
 BEGIN, END = "-----BEGIN RSA PRIVATE" + " KEY-----", "-----END RSA PRIVATE" + " KEY-----"
 UPPER = string.ascii_uppercase + "234567"
-# BI-451. What stands in the line, and the kind that is said. No literal is a secret: scanners read this, too.
+# BI-451. A line, and the kind that is told. No literal here is a secret, because scanners read this file,
+# too.
 SECRETS: dict[str, tuple[str, str]] = {
     "pem": (f"{BEGIN}\n{KEY}\n{END}", "a private key"),
     "service account": (f'"private_key": "{BEGIN}\\n{KEY}"', "a private key"),

@@ -1,4 +1,4 @@
-"""A project that somebody begins works as it is, and nothing of theirs is overwritten."""
+"""A new project works as it is, and none of the user's files is overwritten."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_its_cluster_is_declared_and_boots_what_aws_keeps(
     monkeypatch.chdir(project / "below")
     (cluster,) = declared_clusters(["my-training.max_nodes=3"])
     assert (cluster.name, cluster.kind, cluster.max_nodes) == ("my-training", "batch", 3)
-    assert load_machine_images() == ()  # nothing is to be baked first
+    assert load_machine_images() == ()  # nothing has to be baked first
 
 
 def test_its_readme_asks_for_a_quota_before_anything_starts_a_machine(tmp_path: Path) -> None:
-    """A fresh account may start 5 vCPUs: without more, no job begins."""
+    """A fresh account may start only 5 vCPUs, with which no job begins."""
     page = (begun(tmp_path / "own") / "README.md").read_text(encoding="utf-8")
     steps = (
         "slipway cluster quota own --request --wait",
@@ -99,7 +99,7 @@ def in_a_bucket(yard: RunningYard, _tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-# README's session resumes from a folder each day.
+# The daily run resumes from a folder in README's session.
 @pytest.mark.parametrize("place", [pytest.param(in_a_folder, marks=pytest.mark.long), in_a_bucket])
 def test_its_training_saves_resumes_and_ends(
     tmp_path: Path, yard_shell: RunningYard, place: Callable[[RunningYard, Path], str]

@@ -1,4 +1,4 @@
-"""Functions that a node finds by module and name, and the folder that has to be sent for it."""
+"""A node finds a user's functions by module and name, in the folder that has to be sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CODE = "def train(rate): return rate\n\n\nclass Model:\n    @staticmethod\n    d
 
 
 def imported(folder: Path, name: str, patch: pytest.MonkeyPatch) -> dict[str, Callable[..., object]]:
-    """Import a module of the folder under a name that no other test takes."""
+    """Import a module of the folder under a name that no other test uses."""
     (folder / f"{name}.py").write_text(CODE)
     patch.syspath_prepend(str(folder))
     return vars(importlib.import_module(name))
@@ -113,7 +113,7 @@ def test_a_function_typed_into_a_session_or_a_notebook_is_refused(tmp_path: Path
 
 
 def printed(folder: Path, *words: str) -> str:
-    """Return the last line of what Python says."""
+    """Return the last line that Python prints."""
     ran = subprocess.run(
         [sys.executable, *words],
         cwd=folder,

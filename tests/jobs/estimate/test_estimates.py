@@ -1,4 +1,4 @@
-"""One workload on one place: what a user reads in a row, and what is refused with what works."""
+"""An estimate's row tells a user about one workload on one place, or a refusal names what works."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_sizes_that_stand_on_one_measurement_are_off_together_and_compared_as_th
 
 
 def test_what_nobody_measured_does_not_head_a_comparison() -> None:
-    """B200, of which we have no published row, and a processor with AMX, which does a tenth of its peak."""
+    """B200, for which we have no published row, and a processor with AMX, at a tenth of its peak."""
     found = [
         ask("bert-large", place(name), 1) for name in ("p4d.24xlarge", "p6-b200.48xlarge", "c7i.48xlarge")
     ]

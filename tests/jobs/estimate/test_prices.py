@@ -1,4 +1,4 @@
-"""Prices: of one region, one day and one source each; unknown is unknown and never nothing."""
+"""Each price is of one region, day and source; an unknown price is never taken for zero."""
 
 from __future__ import annotations
 

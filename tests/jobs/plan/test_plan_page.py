@@ -1,4 +1,4 @@
-"""The picture of a plan: every job where it runs, on one page that asks for nothing."""
+"""A plan's page shows every job where it runs, and loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slipway.jobs.report.page import render
 from tests.browser import DESK, PHONE, Browser, needs_browser, unreadable
 from tests.jobs.report.test_report import Reading
 
-# Pixels of the letters of the drawing that is shown: an SVG's words shrink with it.
+# Find the height in pixels of the visible drawing's letters, which shrink with the SVG.
 SMALLEST_WORDS = """Math.min(...[...document.querySelectorAll('svg.plan text')]
   .filter(each => each.checkVisibility())
   .map(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a))"""

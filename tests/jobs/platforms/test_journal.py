@@ -1,4 +1,4 @@
-"""The journal: what was meant is on the disk before it is done, and no accident loses or doubles a job."""
+"""The journal has each intent on disk before it is carried out, and no accident loses or doubles a job."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_journal_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path
 
 
 def test_the_second_of_two_waits_for_the_first(journal: Journal) -> None:
-    """The lock belongs to the open file: a second one of this process is refused as another's is."""
+    """The lock belongs to the open file: a second open file of this process is refused like another's."""
     waited: list[str] = []
 
     def give_up() -> None:

@@ -1,4 +1,4 @@
-"""Each kind of target has a platform, and each platform answers everything that commands ask."""
+"""Each kind of target has a platform, and each platform has all methods that commands call."""
 
 from __future__ import annotations
 

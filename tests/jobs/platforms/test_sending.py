@@ -1,4 +1,4 @@
-"""Which ends of a request mean that it was not carried out, which that it may have been."""
+"""A request's outcome says if it was not carried out, or may have been."""
 
 from __future__ import annotations
 

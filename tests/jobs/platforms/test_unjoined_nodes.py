@@ -1,4 +1,4 @@
-"""A node that does not join says why, where `slipway explain` of the job that waits for it finds it."""
+"""A node that does not join reports why, and `slipway explain` of the waiting job shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_AGENT = "its ECS agent did not register with the cluster"
 
 
 def report(yard: RunningYard, folder: Path, *, mount_fails: bool) -> None:
-    """Boot a node of dl1 and let its watchdog look; what it tells `aws` goes to the yard."""
+    """Boot a node of dl1 and run its watchdog; its calls of `aws` go to the yard."""
     node = Node(folder, parameters(FileSystem.EFS))
     if mount_fails:
         node.program("mount", code=32)
@@ -42,7 +42,7 @@ def waiting(target: BatchTarget) -> Found[BatchTarget]:
 def test_the_node_that_a_job_waits_for_is_the_answer(
     yard_shell: RunningYard, waiting: Found[BatchTarget], tmp_path: Path, mount_fails: bool, why: str
 ) -> None:
-    """A mount that fails on one of four nodes, and an agent that cannot start."""
+    """Let a mount fail on one of four nodes, and an agent not start."""
     report(yard_shell, tmp_path, mount_fails=mount_fails)
     told = explain(gather(waiting))
     assert told.sentence == f"bert waits for a node that does not join: {why}"

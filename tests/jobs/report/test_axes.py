@@ -1,4 +1,4 @@
-"""Axes say true values and begin at nothing, labels stay readable, and a notebook shows pictures."""
+"""Axes show true values and begin at zero, labels stay readable, and a notebook shows pictures."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_cost_of_many_small_sequences_has_no_row_of_zeros() -> None:
     assert not [word for word in said if word.startswith("0.00000")]
 
 
-# A notebook shows a picture of a loss and of costs; with nothing to draw, one line says what to do.
+# A notebook shows pictures of a loss and of costs; without values, one line says what to do.
 
 pytest.importorskip("vl_convert", reason="the extra 'report' is not installed")
 PNG = b"\x89PNG"

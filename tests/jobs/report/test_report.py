@@ -1,4 +1,4 @@
-"""The report as a browser sees it: one page that asks for nothing, and says to everybody what it draws."""
+"""A browser shows the report as one page that loads nothing and describes each chart in words."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_page_has_the_curve_the_front_and_the_prices_day(page: Path) -> None:
 
 
 def test_a_recipe_s_page_is_of_the_article_s_size_and_says_which(tmp_path: Path, slipway: Slipway) -> None:
-    """A first try's size takes ten seconds and a cent anywhere, which is nobody's question."""
+    """A tiny size takes ten seconds and a cent anywhere, so no chart is needed."""
     asked = ("report", "page", "bert_pretrain", "--on", "dl1.24xlarge", "-o", str(tmp_path / "page.html"))
     assert "for the article's size: --set size=large" in slipway.told(*asked)
     text = Reading((tmp_path / "page.html").read_text()).text
@@ -203,7 +203,7 @@ def test_what_cannot_be_written_is_told_in_a_line(
 def test_a_browser_finds_nothing_to_complain_of_and_asks_the_network_for_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
-    """Write the page with every chart, and with a run that somebody named to do harm."""
+    """Write the page with every chart, and with a run whose name tries to do harm."""
     page = tmp_path / "page.html"
     page.write_text(run_page(HOSTILE))
     with browser.visit(page.as_uri()) as visit:

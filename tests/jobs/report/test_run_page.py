@@ -1,4 +1,4 @@
-"""The page of a run of one's own code: what it reported, where and how often it ran, and its last words."""
+"""The page of a user's own run shows what it reported, its attempts and nodes, and its last lines."""
 
 from __future__ import annotations
 

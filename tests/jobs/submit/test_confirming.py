@@ -1,4 +1,4 @@
-"""BI-172: a job that may cost more than was agreed to is sent by nobody who did not say so."""
+"""BI-172: a job that may cost more than was agreed to is sent only after another yes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoRequest:
 
 @pytest.fixture
 def as_on_aws(yard_shell: RunningYard, target: BatchTarget, monkeypatch: pytest.MonkeyPatch) -> RunningYard:
-    """The yard, taken for AWS: machines cost money there, and the image has to be pushed."""
+    """Treat the yard as AWS, where machines cost money and the image has to be pushed."""
     monkeypatch.setattr(aws, "is_in_yard", lambda: False)
     yard_shell.client("ecr").put_image(
         repositoryName="dl1", imageManifest=MANIFEST, imageTag=target.image_tag
@@ -46,7 +46,7 @@ def as_on_aws(yard_shell: RunningYard, target: BatchTarget, monkeypatch: pytest.
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """Somebody sits at a terminal and types this to a question."""
+    """Let a user at a terminal type this answer to a question."""
 
     def answer(typed: str) -> None:
         monkeypatch.setattr(output, "can_ask", lambda: True)

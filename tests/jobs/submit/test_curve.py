@@ -37,7 +37,7 @@ def test_a_step_made_twice_is_shown_as_the_resumed_attempt_made_it_said_or_not()
 
 
 def test_a_script_of_ones_own_has_a_curve_without_a_throughput() -> None:
-    """These lines are of a project's train.py, and of scripts that write them in other ways."""
+    """These lines come from a project's train.py, and from scripts that write them in other ways."""
     printed = ["[0] step 10/200  loss 0.5310", "[0] saved step 20", "step 20/200, lr=0.1, loss=3.2e-1"]
     found = points(printed)
     assert [(point.step, point.steps, point.loss) for point in found] == [(10, 200, 0.531), (20, 200, 0.32)]
@@ -70,7 +70,7 @@ def test_a_long_curve_is_thinned_to_its_ends() -> None:
     assert bar(math.nan, 8.0) == ""
 
 
-# The charts of a job are made of its log as telemetry would have written them, each line once.
+# The charts of a job's log equal those that telemetry would have written, each line once.
 TEXTS = (
     "[0] GPT-NeoX tiny: 768 tokens in 6 steps, from random tokens",
     "[0] step 1/6  loss 8.8861  lr 6.25e-05  |g| 1.71  1,089.4 sequences/s  MFU 3%  24,123 tokens/$  0:25",

@@ -1,4 +1,4 @@
-"""A job can wait for others of its cluster: named as people name them, and never waited for in vain."""
+"""A job can wait for others of its cluster, named as users name them, and never waits in vain."""
 
 from __future__ import annotations
 

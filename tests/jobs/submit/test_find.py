@@ -1,4 +1,4 @@
-"""What ran: found by what a person remembers of it, read whatever the platform leaves out, and priced."""
+"""A run is found by what a user remembers, read even if the platform leaves fields out, and priced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def detail(**changes: Any) -> dict[str, Any]:
 
 
 def list_jobs(yard: RunningYard, *pages: list[dict[str, Any]]) -> None:
-    """These pages for the one call, with a token on all but the last."""
+    """Answer the one call with these pages, each but the last with a token."""
     body: list[dict[str, Any]] = [
         {"jobSummaryList": page, "nextToken": str(number)} for number, page in enumerate(pages)
     ]
@@ -130,7 +130,7 @@ def test_what_is_not_one_job_is_refused_with_those_there_are(
 def test_a_twin_that_has_not_ended_yet_does_not_make_a_name_mean_two_jobs(
     yard_shell: RunningYard, target: BatchTarget
 ) -> None:
-    """It runs on for half a minute, and Batch says only afterwards why it ended."""
+    """The job runs on for half a minute, and Batch gives the reason only afterwards."""
     name = "bert-012345678901"
     twin, first = ({**summary(each, name), "createdAt": at} for each, at in (("9f", 2), ("0a1b", 1)))
     list_jobs(yard_shell, [twin, first])

@@ -1,4 +1,4 @@
-"""Thousands of jobs that ended cost a command no more than their names: only what it shows is read."""
+"""A command reads of thousands of ended jobs only their names, and in full only those that it shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANY, LEFT, PAGE = 2000, 3, 100
 
 
 class Service:
-    """Answers as AWS Batch, Systems Manager, S3 and EC2 do of so many jobs, and counts what it is asked."""
+    """Answers as AWS Batch, Systems Manager, S3 and EC2 do for this many jobs, and counts calls."""
 
     def __init__(self, target: Target) -> None:
         self.target, self.asked, self.ended = target, Counter[str](), set(range(MANY - LEFT))
@@ -71,7 +71,7 @@ class Service:
         """Nothing runs."""
 
     def _job(self, number: int) -> dict[str, Any]:
-        """Return one as both services would: each reads its own words."""
+        """Return a job as both services describe it, with the fields of each."""
         has_ended, moment = number in self.ended, NOON.timestamp() + number
         return {
             "jobId": str(number),

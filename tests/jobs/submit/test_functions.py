@@ -1,4 +1,4 @@
-"""A function runs on ranks that the real launcher starts, against the yard's S3; Batch alone is not there.
+"""A function runs on ranks that the real launcher starts, with the yard's S3; only Batch is missing.
 
 tests/end_to_end/functions.py does all of it on deployed clusters.
 """
@@ -62,7 +62,7 @@ async def later(): ...
 
 @pytest.fixture
 def code(target: BatchTarget, yard_shell: RunningYard, tmp_path: Path) -> ModuleType:
-    """Import a module of a folder of its own; the cluster has its bucket."""
+    """Import a module from a new folder; the cluster has its bucket."""
     yard_shell.client("s3").create_bucket(Bucket=target.bucket)
     folder = tmp_path / "project"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""The logs of a job: every line of every node once, in order, from the first attempt to the end."""
+"""A job's log has every line of every node once, in order, from the first attempt to the end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def found(status: str = "SUCCEEDED", nodes: int = 2, target: BatchTarget = TARGE
 
 
 def node(index: int, *streams: str) -> dict[str, Any]:
-    """Tell of one node as DescribeJobs does: ended attempts, and the one that runs or was the last."""
+    """Describe one node as DescribeJobs does: ended attempts, and the running or last one."""
     return {
         "jobId": f"0a1b#{index}",
         "jobName": "bert",
@@ -54,7 +54,7 @@ def node(index: int, *streams: str) -> dict[str, Any]:
 
 
 def describe(yard: RunningYard, *answers: list[dict[str, Any]]) -> None:
-    """One list of jobs a call, the last one from then on."""
+    """Return one list of jobs for each call, and then always the last one."""
     body: list[dict[str, Any]] = [{"jobs": jobs} for jobs in answers]
     fault = Fault(service="batch", operation="DescribeJobs", kind=FaultKind.RESPOND, body=body, times=1000)
     script(yard, fault)

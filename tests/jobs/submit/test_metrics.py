@@ -1,4 +1,4 @@
-"""What common libraries print becomes numbers by step; every other line is passed over."""
+"""Lines of common libraries become numbers by step; every other line is ignored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from slipway.jobs.submit.curve import points
 from slipway.jobs.submit.metrics import LoggedStep, read
 
-# Printed by transformers 5.23.0's Trainer below our launcher, which ends lines where bars are drawn again.
+# Printed by the Trainer of transformers 5.23.0 under our launcher, which ends a line when a bar is drawn
+# again.
 TRAINER = """\
 [0]   0%|          | 0/40 [00:00<?, ?it/s]
 [0] [transformers] `loss_type=None` was set in the config but it is unrecognized.
@@ -49,7 +50,7 @@ def test_the_trainer_s_records_have_the_step_of_its_progress_bar() -> None:
     ]
     assert found[0].metrics == {"loss": 3.839, "gradient_norm": 1.13, "learning_rate": 0.002325}
     assert found[1].metrics["eval_loss"] == 3.483
-    assert found[2].metrics["loss"] == 3.408  # and not the mean of the whole training
+    assert found[2].metrics["loss"] == 3.408  # not the mean of the whole training
     assert found[2].metrics["train_samples_per_second"] == 6.413
 
 
@@ -102,7 +103,7 @@ def test_deepspeed_s_lines_are_one_step_with_the_loss_that_follows() -> None:
         10,
         {"learning_rate": 0.001, "sequences_per_second": 3.4, "loss": 0.75},
     )
-    assert read(lines[2:]) == []  # a loss without any step says nothing of a curve
+    assert read(lines[2:]) == []  # a loss without a step is no point of a curve
     pipeline = only("[0] steps: 10 loss: 8.9123 iter time (s): 0.512 samples/sec: 200.400")
     assert (pipeline.step, pipeline.metrics) == (10, {"loss": 8.9123, "sequences_per_second": 200.4})
 

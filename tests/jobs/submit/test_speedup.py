@@ -1,4 +1,4 @@
-"""What more nodes brought: which runs are compared, with what, and how honest the table is."""
+"""The table of speedups compares the right runs, and says what it does not know."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_plot_has_the_measured_as_a_bar_and_the_ideal_as_a_mark() -> None:
 
 @pytest.fixture
 def finished(monkeypatch: pytest.MonkeyPatch) -> list[AnyFound]:
-    """Answer as the platform would: real ones are in tests/end_to_end."""
+    """Answer as a platform would; tests/end_to_end has real ones."""
     runs = [ran(4, number=3), ran(2, number=2), ran(1, number=1)]
 
     def told(found: AnyFound, *_: object, **__: object) -> Iterator[LogLine]:

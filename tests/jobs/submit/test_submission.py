@@ -1,4 +1,4 @@
-"""A job is submitted exactly once, whatever happens to the request, the answer, the machine or the person."""
+"""A job is submitted exactly once, whatever happens to the request, the answer, the machine or the user."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import RunningYard
 
 MANY = int(os.environ.get("MANY_JOBS", "5000"))
-SUBMITTERS, BURST, RATE = 32, 50, 50  # what AWS Batch takes at once, and of jobs in a second
+SUBMITTERS, BURST, RATE = 32, 50, 50  # the calls that AWS Batch takes at once, and the jobs in a second
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
 
 Submit = Callable[..., Submitted]
 
 
 class Clock:
-    """Pauses take no time and move the clock, by `pace` times as much as was asked for."""
+    """Pauses take no time, but move the clock by `pace` times their length."""
 
     def __init__(self, pace: float = 1) -> None:
         self.seconds, self._pace = 0.0, pace
@@ -271,7 +271,7 @@ def test_many_jobs_are_submitted_once_each_at_the_rate_of_aws(
 
 
 def submit_at_last(job: Job, clock: Clock) -> str:
-    """Run the command again, as its hint says, until it says that the job is submitted."""
+    """Repeat the command, as its hint says, until it says that the job is submitted."""
     for _ in range(50):
         try:
             submitted = submit_prepared(prepare(job, "dl1"), waiting=clock.waiting())

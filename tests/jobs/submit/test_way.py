@@ -1,4 +1,4 @@
-"""The way of a submission is a straight line, and what a dry run showed is what arrives at its end."""
+"""A submission passes the rooms in order, and sends exactly what a dry run shows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.jobs.conftest import Slipway
 COMMAND = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--set", "size=large")
 MOST_MODULES = 15
 OURS = "slipway.jobs."
-VOCABULARY = ("words", "output")  # every room speaks it
-CHECKED = "words.given"  # wraps a function to check its arguments, and is no place on the way
-DOOR = "cloud.aws"  # and asks AWS through this one
+VOCABULARY = ("words", "output")  # every room uses these words
+CHECKED = "words.given"  # only wraps a function to check its arguments
+DOOR = "cloud.aws"  # every room calls AWS through this one
 
 
 @dataclass(slots=True)
 class Way:
-    """Records the calls from one module of ours to another until a job is sent, and what was sent."""
+    """Records the calls between our modules until a job is sent, and what was sent."""
 
     calls: list[tuple[str, str]] = field(default_factory=list)
     sent: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Python callers are refused what the command line refuses, in one line that names the value."""
+"""Python callers get the same refusals as the command line, in one line that names the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody asks to run is checked before anything is sent or paid for, and every mistake is said."""
+"""A job is checked before anything is sent or paid for, and every mistake is told."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_every_derived_name_is_one_that_every_platform_takes(name: str, values: 
     assert derived.startswith(f"{name}-")
 
 
-# Where a job may read is said before it is paid for, and is what its role is given.
+# The places that a job may read are told before it costs anything, and its role allows them.
 
 
 def warned(value: str) -> list[str]:
@@ -179,7 +179,7 @@ def test_secrets_are_refused_where_only_s3_is_reached() -> None:
     refuse_unreachable_inputs(job, replace(SAGEMAKER_TARGET, has_internet=True))
 
 
-# What is unknown is never taken for nothing, and an agreement is to an amount of money.
+# An unknown cost is never taken for zero, and a user agrees to an amount of money.
 PRICE = Price(usd_per_hour=12.5, region="us-east-1", date="2026-07-20", source="a list")
 
 

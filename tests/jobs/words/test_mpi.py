@@ -1,4 +1,4 @@
-"""A job over MPI: its request, the order of its nodes, and the command lines of three MPIs."""
+"""A job over MPI has the right request, order of nodes and command line for each of three MPIs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_longest_timeout_of_a_command_s_time_is_the_one_that_it_was_made_for
     assert longest_timeout(command_seconds(timeout, attempts), attempts) == timeout
 
 
-# The order of a cluster's nodes is the same for whoever computes it, and what they answered is read back.
+# Everybody computes the same order of a cluster's nodes, and their answers are read back.
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANSWER = Answer(name="ip-10-0-0-1", instance_id="i-1", answered=False, why="no answer within 20 s")
 READINESS = Readiness(nodes=(ANSWER,), ready=False, at=1)
@@ -214,7 +214,7 @@ def test_more_ranks_than_cores_are_pinned_nowhere(mpi: str) -> None:
 
 
 def test_the_fabric_is_named_only_where_something_uses_it() -> None:
-    """Open MPI finds EFA itself; gloo knows TCP alone."""
+    """Open MPI finds EFA itself; gloo uses only TCP."""
     assert "FI_PROVIDER" not in mpirun_environment(OPEN_MPI, LAUNCH)
     assert mpirun_environment(OPEN_MPI, replace(LAUNCH, efa_interfaces=1))["FI_PROVIDER"] == "efa"
     assert mpirun_environment(INTEL_MPI, LAUNCH)["FI_PROVIDER"] == "tcp"

@@ -66,7 +66,7 @@ def test_a_part_with_a_hyphen_is_a_broken_invariant() -> None:
         derived_name("stack", "dl1", "my-network")
 
 
-# A region that AWS does not have is refused as it was typed, before anything is asked of anybody.
+# A region that AWS does not have is refused as typed, before any call.
 # BI-015
 UNKNOWN = [
     "xx-fake-9",

@@ -1,4 +1,4 @@
-"""A record that a newer Slipway wrote is never called damaged, and nobody is told to write over it."""
+"""A record of a newer Slipway is never called damaged, and no message says to overwrite it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recipe is a folder and a line: neither without the other, and none needs more than a laptop has."""
+"""Every recipe has a folder and a line in the registry, and reading it needs only a laptop's packages."""
 
 from __future__ import annotations
 

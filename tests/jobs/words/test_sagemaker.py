@@ -1,4 +1,4 @@
-"""What SageMaker is given: images that AWS publishes, hyper-parameters, and metrics of a training's lines."""
+"""SageMaker gets images that AWS publishes, hyperparameters, and metrics that match a training's lines."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_image_that_aws_does_not_publish_is_refused(
         published_image(CONTAINERS, image, region=region, device=device)
 
 
-# What is written as hyper-parameters is what the recipe reads, although a shell sees it on the way.
+# The recipe reads the hyperparameters that were written, although a shell sees them on the way.
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=60)
 TOOLKIT = toolkit_hyperparameters("gptj-0123456789ab", "s3://bucket/code/c.tar.gz", "us-east-1")
 
@@ -151,7 +151,7 @@ def test_a_place_that_no_variable_holds_is_refused() -> None:
     assert "SLIPWAY_DATA: has 513 characters; SageMaker takes 512 in a variable" in said
 
 
-# SageMaker reads the metrics from the very lines that a training prints.
+# SageMaker finds the metrics in the lines that a training prints.
 STEP = StepReport(
     step=20,
     rows=64,
@@ -179,7 +179,7 @@ class A100(Device):
 
 
 def printed(report: StepReport, device: Device = PROCESSOR) -> str:
-    """Return the line as it stands in the log: the launcher puts the rank before it."""
+    """Return the line as it is in the log, where the launcher puts the rank before it."""
     lines: list[str] = []
     Reporter(
         steps=20,

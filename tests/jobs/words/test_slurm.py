@@ -1,4 +1,4 @@
-"""Where Slurm lies on a node, and how many nodes its controllers have room for."""
+"""Slurm's folder on a node is known, and how many nodes its controllers can have."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The record that infra writes and jobs read: what goes in comes out, and what is foreign is named."""
+"""The record that infra writes is read unchanged by jobs, and a foreign one is named."""
 
 import json
 from dataclasses import replace

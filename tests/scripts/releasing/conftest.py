@@ -1,4 +1,4 @@
-"""A small project in a repository of its own, which scripts/releasing takes for the checkout."""
+"""Fixtures: a small project in its own repository, which scripts/releasing takes for the checkout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOCKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """Holds the repository; everything in it is committed."""
+    """Hold the repository; everything in it is committed."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Project:
 
 
 def _write_nothing(source: Source, work: Path, archive: Path) -> Path:
-    """Stand for Sphinx, which takes longer than all else: test_real_release.py builds the site."""
+    """Stand in for Sphinx, which takes longer than all else; test_real_release.py builds the site."""
     archive.write_bytes(b"")
     return archive
 
@@ -95,7 +95,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def release(project: Project, tmp_path: Path) -> Release:
-    """Run scripts/release of the project; what it makes appears in `out`."""
+    """Run the project's scripts/release; its files appear in `out`."""
 
     def run(arguments: Sequence[str]) -> None:
         releasing.release.main(["--out", str(tmp_path / "out"), *arguments], standalone_mode=False)

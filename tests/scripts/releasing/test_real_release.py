@@ -1,4 +1,4 @@
-"""This checkout's release: the same bytes from two clones, and a wheel that runs where nothing else is."""
+"""This checkout's release has the same bytes from two clones, and its wheel runs in an empty environment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _released(checkout: Path, out: Path) -> str:
 
 
 def _installed(wheel: Path, folder: Path) -> Environment:
-    """Install it as a user does, with what it asks for, from the index, in the versions of the lock."""
+    """Install it as a user does, with its requirements from the index in the lock's versions."""
     programs = Path(sys.executable).parent
     _run(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"), cwd=folder)
     python, lock = folder / "venv" / "bin" / "python", ROOT / "scripts" / "locks" / "submit.txt"

@@ -1,4 +1,4 @@
-"""A release is a commit's, complete or not there, the same whenever it is built, and tagged on request."""
+"""A release is built from a commit, complete or absent, the same each time, and tagged on request."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_is_built_is_named_checked_and_the_same_again(
     assert not [name for name in names if name.startswith(("docs", "scripts"))]
     _is_described(made, project)
     with _umask(0o077):
-        release([])  # it compares the checksums, and refuses where one differs
+        release([])  # it compares the checksums, and refuses if one differs
     assert capsys.readouterr().out.count(NAME) == 2 * (len(FILES) - 1)
 
 

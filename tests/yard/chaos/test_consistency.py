@@ -1,4 +1,4 @@
-"""Eventual consistency as boto3 meets it: what was just made is unknown for a while, and then known."""
+"""Eventual consistency is as boto3 meets it: a new resource is unknown for a while, and then known."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ TRUST = json.dumps(
 
 @pytest.fixture
 def late(yard: RunningYard) -> RunningYard:
-    """A yard in which news takes at least seconds: the seed is one whose first draws are not near zero."""
+    """Start a yard in which news takes seconds: the seed's first draws are not near zero."""
     yard.client("ec2").register_image(Name="known")
     control(yard, "POST", "/switches", {"values": {"consistency": 120}, "seed": 1})
     return yard
 
 
 def settle(yard: RunningYard) -> None:
-    """End the wait, as time would."""
+    """End the delay, as time would."""
     control(yard, "POST", "/switches", {"values": {"consistency": 0}})
 
 

@@ -1,4 +1,4 @@
-"""Faults by name: what may be asked for, and that one seed gives the same ones again."""
+"""Faults are switched on by name, and one seed gives the same ones again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throttling as AWS does it: buckets by service and kind of call, and each service's own error."""
+"""Throttling is AWS's: buckets by service and kind of call, and each service's own error."""
 
 from __future__ import annotations
 

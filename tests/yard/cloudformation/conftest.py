@@ -1,4 +1,4 @@
-"""A CloudFormation of one's own over a cloud in memory, and small templates for it."""
+"""Fixtures: a CloudFormation engine over a cloud in memory, and small templates for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def importing(name: str = "shared") -> dict[str, Any]:
     return {"T": topic(display={"Fn::ImportValue": name})}
 
 
-# A cloud in memory: providers that keep their resources and fail on demand, and lookups from tables.
+# A cloud in memory: providers store resources and fail on demand, and lookups come from tables.
 
 
 @dataclass(slots=True)
@@ -50,15 +50,15 @@ class Live:
 
 @dataclass
 class FakeCloud:
-    """Know what exists, by physical id, and how often (verb, logical id) will still fail."""
+    """Hold what exists, by physical id, and how often (verb, logical id) will still fail."""
 
     live: dict[str, Live] = field(default_factory=dict)
     failures: dict[tuple[str, str], int] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     gate: threading.Event | None = None  # holds every creation until it is set
-    stuck: set[str] = field(default_factory=set)  # whose change never ends, unless it is cancelled
+    stuck: set[str] = field(default_factory=set)  # a resource whose change never ends unless it is cancelled
     unknown_types: tuple[str, ...] = ()
-    hook: Callable[[str, str], None] | None = None  # sees every call first
+    hook: Callable[[str, str], None] | None = None  # is called first for every call
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -98,7 +98,7 @@ class FakeCloud:
 
 
 class FakeProvider:
-    """Any type. Its attribute Arn names the resource; Echo.X gives back the property X."""
+    """Provide any type. Its attribute Arn names the resource; Echo.X returns the property X."""
 
     fidelity = Fidelity.RECORDED
 
@@ -176,14 +176,14 @@ class FakeLookups:
 
 _KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
 
-# A CloudFormation of one's own over a cloud in memory.
+# A CloudFormation engine over a cloud in memory.
 REGION = "eu-west-1"
 WAIT_SECONDS = 30.0
 
 
 @dataclass
 class Cfn:
-    """Calls to an engine; a template is given as its resources or as a whole."""
+    """Calls an engine; a template is given as its resources or as a whole."""
 
     cloud: FakeCloud = field(default_factory=FakeCloud)
     lookups: FakeLookups = field(default_factory=FakeLookups)
@@ -215,7 +215,7 @@ class Cfn:
         return self.settled(stack_id)
 
     def settled(self, name: str) -> str:
-        """The status of the stack once its operation has ended."""
+        """Return the stack's status once its operation has ended."""
         stack = self.engine.find(REGION, name)
         assert stack is not None
         if stack.worker is not None:
@@ -235,7 +235,7 @@ class Cfn:
         return {one["OutputKey"]: one["OutputValue"] for one in self.describe(name)["Outputs"]}
 
     def events(self, name: str) -> list[tuple[str, str]]:
-        """Oldest first: what, and its status."""
+        """Return events, oldest first: the resource and its status."""
         found = self("DescribeStackEvents", StackName=name)["StackEvents"]
         return [(one["LogicalResourceId"], one["ResourceStatus"]) for one in reversed(found)]
 

@@ -1,4 +1,4 @@
-"""Stacks of a real yard, by boto3: created, updated and deleted, with the reason where one fails."""
+"""Creates, updates and deletes stacks of a real yard with boto3, and tells why one failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stacks:
         return self.yard.client("cloudformation")
 
     def create(self, name: str, body: Mapping[str, Any] | str, **parameters: Any) -> dict[str, str]:
-        """Its physical ids by logical id."""
+        """Return its physical ids by logical id."""
         given = {"StackName": name, "TemplateBody": _text(body), "Capabilities": CAPABILITIES}
         self.cloudformation.create_stack(**given, **parameters)
         return self._ended(name, "stack_create_complete")
@@ -44,7 +44,7 @@ class Stacks:
         return {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", ())}
 
     def reasons(self, name: str) -> list[str]:
-        """Why resources failed, the first failure first."""
+        """Return why resources failed, the first failure first."""
         events = self.cloudformation.describe_stack_events(StackName=name)["StackEvents"]
         return [
             f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason')}"

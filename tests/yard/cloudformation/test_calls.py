@@ -1,4 +1,4 @@
-"""What the calls that only look give back, and what is refused before anything is made."""
+"""Read-only calls return what AWS's do, and bad requests are refused before anything is made."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_resource_shows_its_metadata_and_its_stack(cfn: Cfn) -> None:
     )
 
 
-# What is refused before anything is made, and in which words.
+# Requests that are refused before anything is made, with AWS's words.
 
 
 def test_a_stack_in_progress_takes_no_second_operation(cfn: Cfn) -> None:

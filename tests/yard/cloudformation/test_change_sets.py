@@ -1,4 +1,4 @@
-"""A change set says what would happen, of tags, too, and drift what has happened by hand."""
+"""A change set says what would change, including tags, and drift what was changed by hand."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_executing_one_change_set_discards_the_others(cfn: Cfn) -> None:
     assert "ChangeSetNotFound" in cfn.refusal("ExecuteChangeSet", StackName="s", ChangeSetName="other")
 
 
-# Drift names what was changed behind a stack's back, and says what it could not look at.
+# Drift names what was changed outside a stack, and says what it could not check.
 POLICY = {"Type": "AWS::SNS::TopicPolicy", "Properties": {"PolicyDocument": {}, "Topics": [{"Ref": "A"}]}}
 
 
@@ -207,7 +207,7 @@ def test_what_was_changed_deleted_left_to_the_service_and_not_checked_is_told_ap
     assert one["StackResourceDriftStatus"] == "MODIFIED"
 
 
-# A stack's tags reach its resources, and a change of them alone is a change.
+# A stack's tags reach its resources, and changing only them is a change.
 ML = [{"Key": "team", "Value": "ml"}]
 OWN = [{"Key": "team", "Value": "own"}]
 

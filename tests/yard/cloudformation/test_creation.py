@@ -1,4 +1,4 @@
-"""Creation and deletion: resources, outputs and events, and nothing left of a creation that failed."""
+"""Creating and deleting stacks gives resources, outputs and events; a failed creation leaves nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slipway.yard.errors import ApiError
 from tests.infra.synthesis import templates_of
 from tests.yard.cloudformation.conftest import Cfn, text, topic
 
-# Deletion: dependents first, what is retained stays, and what would not go can be tried again.
+# Deletion removes dependents first and keeps retained resources; a failed deletion can be tried again.
 
 
 def test_a_refused_deletion_names_what_stayed_and_can_be_retried(cfn: Cfn) -> None:

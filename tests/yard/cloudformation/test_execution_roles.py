@@ -1,4 +1,4 @@
-"""CloudFormation makes a stack with the role that it was given, and may do no more than that role may."""
+"""CloudFormation makes a stack with the given role, and may do no more than that role."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def allow(*actions: str, resource: str = "*") -> Mapping[str, Any]:
 
 
 def exec_role(yard: RunningYard, *statements: Mapping[str, Any]) -> str:
-    """Make what `cdk bootstrap` makes: a role of CloudFormation's, with policies of one's choice."""
+    """Make a role for CloudFormation as `cdk bootstrap` does, with these policies."""
     return make_role(yard, "exec", CLOUDFORMATION, *statements)
 
 

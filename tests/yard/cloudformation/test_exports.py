@@ -1,4 +1,4 @@
-"""Exports bind stacks together: one name, one value, and nobody pulls it from under another stack."""
+"""Exports connect stacks: one name has one value, and cannot be removed while another stack uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the sequence of templates and failures: a stack and the cloud never disagree about what exists."""
+"""After any sequence of templates and failures, a stack and the cloud agree about what exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES = ("one", "two", None)
 
 @st.composite
 def bodies(draw: st.DrawFn) -> dict[str, Any]:
-    """Some topics; each may speak of ones before it, in an order of its own."""
+    """Draw some topics; each may refer to earlier ones, in any order."""
     order = draw(st.permutations(list(NAMES)))[: draw(st.integers(1, len(NAMES)))]
     body: dict[str, Any] = {}
     for place, name in enumerate(order):
@@ -30,8 +30,8 @@ def bodies(draw: st.DrawFn) -> dict[str, Any]:
     return body
 
 
-# What fails in one step, and how often. Deletions fail in a test of their own: a cleanup leaves behind what
-# will not go, as AWS does, and then the two may well disagree.
+# What fails in one step, and how often. Deletions fail in another test: a cleanup leaves what cannot be
+# deleted, as AWS does, and then stack and cloud may disagree.
 FAILURES = st.dictionaries(
     st.tuples(st.sampled_from(["create", "update"]), st.sampled_from(NAMES)), st.just(1), max_size=3
 )
@@ -57,7 +57,7 @@ def shown(cfn: Cfn) -> dict[str, str]:
 
 
 def apply(cfn: Cfn, body: dict[str, Any], failures: dict[tuple[str, str], int]) -> str:
-    """Create, update or start over, as the stack's state allows; the status afterwards."""
+    """Create, update or start over, as the stack's state allows; return the status afterwards."""
     cfn.cloud.failures = {}
     stack = cfn.engine.find(REGION, "s")
     if stack is not None and stack.status in ("ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"):

@@ -1,4 +1,4 @@
-"""CloudFormation waits out what users would have to: throttling, internal errors, and news that spreads."""
+"""CloudFormation waits in place of the user: for throttling, internal errors and eventual consistency."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_stack_of_new_roles_and_groups_is_made_while_aws_is_slow_to_know_them(
 
 
 def client_of_a_user(yard: RunningYard) -> Any:
-    """Do as the CDK's own client: ask again where AWS throttles it or fails."""
+    """Repeat a call as the CDK's own client does when AWS throttles it or fails."""
     return get_session().create_client(
         "cloudformation",
         region_name=REGION,

@@ -1,4 +1,4 @@
-"""Updates: in place or by replacement, and undone when they fail, as CloudFormation does it."""
+"""Updates change resources in place or replace them, and are undone if they fail, as in CloudFormation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_failed_update_leaves_the_stack_as_it_was(cfn: Cfn) -> None:
 
 
 def test_a_failed_update_restores_in_place_changes(cfn: Cfn) -> None:
-    """Roll back the resource that failed half-way, too."""
+    """Roll back the resource that failed halfway, too."""
     cfn.create("s", {"A": topic("one"), "B": topic(display="b1", DependsOn="A")})
     cfn.cloud.fail("update", "B")
     assert cfn.update("s", {"A": topic("two"), "B": topic(display="b2", DependsOn="A")}) == (
@@ -66,7 +66,7 @@ def job(image: str) -> dict[str, Any]:
 
 
 def test_a_resource_whose_id_changes_in_place_is_updated_and_restored_as_one(cfn: Cfn) -> None:
-    """A job definition's id is its newest revision: what speaks of it follows, on the way back, too."""
+    """A job definition's id is its newest revision, which references follow, also in a rollback."""
     users = {"User": topic({"Ref": "Job"}), "Late": topic({"Fn::Sub": "${Job}-${User}"})}
     cfn.create("s", {"Job": job("one"), **users})
     assert cfn.update("s", {"Job": job("two"), **users}) == "UPDATE_COMPLETE"

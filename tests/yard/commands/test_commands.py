@@ -1,4 +1,4 @@
-"""`slipway yard …`, as it is typed."""
+"""`slipway yard …` works as it is typed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def slipway(
 
 
 def shell(yard: RunningYard, variables: dict[str, str]) -> dict[str, str]:
-    """The environment that a shell with these variables is left with."""
+    """Return the environment of a shell with these variables afterwards."""
     text = environment.script("sh", yard, variables)
     done = subprocess.run(
         ["bash", "-c", f"{text}\nenv -0"],

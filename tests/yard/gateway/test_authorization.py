@@ -1,4 +1,4 @@
-"""What a role may do in a yard is what its policies say, in every protocol and in AWS's words."""
+"""A role may do in a yard what its policies allow; refusals have AWS's words in every protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def allow(action: str | list[str], resource: str | list[str] = "*", **more: Any)
 
 
 class Worker:
-    """A role of the yard, and clients with its credentials."""
+    """Make a role of the yard, and clients with its credentials."""
 
     def __init__(self, yard: RunningYard, *statements: Stated) -> None:
         make_role(yard, "worker", BY_ACCOUNT, *statements)

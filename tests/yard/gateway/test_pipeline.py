@@ -1,4 +1,4 @@
-"""What boto3 meets when it talks to the yard: keys, what it has not, and the faults that a test scripts."""
+"""boto3 meets keys, unsupported calls and scripted faults as on AWS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.yard.accounts import own_image
 from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send, send_signed
 from tests.yard.conftest import REGION, RunningYard
 
-# One service of each protocol, and a call of it that needs nothing.
+# One service of each protocol, with a call without parameters.
 PROTOCOLS = {
     "ec2": ("ec2", "describe_vpcs"),
     "json": ("ecs", "list_clusters"),
@@ -106,7 +106,7 @@ def test_regions_do_not_see_each_other(yard: RunningYard) -> None:
 
 
 def test_what_aws_brings_is_as_new_after_a_reset(yard: RunningYard) -> None:
-    """The second reset is another than the first: from then on images and policies are copies."""
+    """The second reset differs from the first: from then on images and policies are copies."""
     arn = "arn:aws:iam::aws:policy/ReadOnlyAccess"
     for _ in range(3):
         ec2, iam = yard.client("ec2"), yard.client("iam")
@@ -134,7 +134,7 @@ def test_the_yard_and_its_controls_are_on_this_machine_only(yard: RunningYard) -
 
 
 # Scripted faults, as boto3 feels them.
-# As each service words it; the others say ThrottlingException.
+# The code of each service; the others say ThrottlingException.
 THROTTLED = {
     "batch": ("TooManyRequestsException", 429),
     "ec2": ("RequestLimitExceeded", 503),
@@ -162,7 +162,7 @@ def test_a_throttled_call_is_refused_as_often_as_asked_and_then_served(
 
 
 def test_a_dropped_response_hides_a_call_that_was_carried_out(yard: RunningYard) -> None:
-    """The trap of every retry: the first request did its work."""
+    """This is the trap of every retry: the first request was carried out."""
     script(yard, fault("ecs", "CreateCluster", FaultKind.DROP_RESPONSE))
     with pytest.raises(ConnectionClosedError):
         yard.client("ecs").create_cluster(clusterName="made")

@@ -1,4 +1,4 @@
-"""Who reaches the yard: nodes by their VPC's endpoints or a way out, and no page of a browser."""
+"""Nodes reach the yard through their VPC's endpoints or a way out; web pages do not reach it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ for name, operation in (("s3", "list_buckets"), ("sts", "get_caller_identity"), 
 
 @pytest.fixture
 def isolated(cluster: Cluster) -> Cluster:
-    """A cluster whose subnet has S3 in its route table, STS by an interface, and no way out."""
+    """Make a cluster whose subnet has S3 in its route table, STS by an interface, and no way out."""
     ec2 = cluster.yard.client("ec2")
     (environment,) = cluster.batch.describe_compute_environments()["computeEnvironments"]
     (subnet,) = environment["computeResources"]["subnets"]
@@ -74,7 +74,7 @@ def test_a_route_out_leads_to_all_services(isolated: Cluster) -> None:
     assert said(isolated) == ["s3 answers", "sts answers", "sqs answers"]
 
 
-# No web page gives the yard orders, neither from elsewhere nor by a name that leads here.
+# No web page can use the yard, from another origin or by a name that leads here.
 
 
 def evil(**headers: str) -> dict[str, str]:
@@ -120,7 +120,7 @@ def test_the_yard_answers_by_each_of_its_own_names(yard: RunningYard) -> None:
 
 
 def test_a_page_cannot_register_a_job_with_a_form(yard: RunningYard) -> None:
-    """Try what was possible once: the scope in the query, a body that needs no preflight."""
+    """Try what was once possible: the scope in the query, and a body that needs no preflight."""
     scope = f"X-Amz-Credential={ACCESS_KEY_ID}/20260101/us-east-1/batch/aws4_request"
     job = json.dumps({"jobDefinitionName": "evil", "type": "container"}).encode()
     plain = {"Content-Type": "text/plain"}

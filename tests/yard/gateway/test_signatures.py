@@ -1,4 +1,4 @@
-"""Who may ask the yard: requests and presigned URLs that its own secret signed, unchanged and lately."""
+"""The yard accepts only requests and presigned URLs that its own secret signed, unchanged and recently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_SERVICE, control
 from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send
 from tests.yard.conftest import REGION, RunningYard
 
-# Presigned URLs of S3: one object, one method, until they expire, and no other service.
+# A presigned URL of S3 allows one object and one method until it expires, and no other service.
 
 
 @pytest.mark.parametrize("how", ["s3", "s3v4"])
@@ -83,7 +83,7 @@ WHO = b"Action=GetCallerIdentity&Version=2011-06-15"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """A yard as somebody else would know it."""
+    """Describe the yard as another user would know it."""
 
     endpoint: str
     secret: str
@@ -98,7 +98,7 @@ def signed(
 
 
 def put(yard: RunningYard, key: str, body: bytes) -> dict[str, str]:
-    """The headers of an upload into the bucket `uploads`."""
+    """Return the headers of an upload into the bucket `uploads`."""
     yard.client("s3").create_bucket(Bucket="uploads")
     request = AWSRequest(method="PUT", url=f"{yard.endpoint}/uploads/{key}", data=body)
     S3SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), "s3", REGION).add_auth(request)
@@ -114,7 +114,7 @@ def test_every_yard_has_a_secret_of_its_own_that_only_its_user_can_read(yard: Ru
 
 
 def test_a_second_user_of_the_machine_is_refused(yard: RunningYard) -> None:
-    """Who can reach the port and cannot read the secret."""
+    """Simulate a user who can reach the port but cannot read the secret."""
     if os.geteuid() != 0:
         pytest.skip("only root can be another user here")
     read = f"open({str(yard.home / 'state.json')!r}).read()"

@@ -1,4 +1,4 @@
-"""What AWS would refuse, the yard refuses, and what AWS takes it takes."""
+"""The yard refuses what AWS would refuse, and accepts what AWS accepts."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_lists_maps_structures_and_timestamps_of_every_protocol_get_through(yard
     ("pattern", "value", "fits"),
     [
         (r"[a-z]+", "abc", True),
-        (r"[a-z]+", "abcD", False),  # without anchors AWS means the whole value
+        (r"[a-z]+", "abcD", False),  # a pattern without anchors must match the whole value
         (r"^arn:", "arn:aws:s3:::b", True),
         (r"^[\p{L}\p{Z}]*$", "Größe é", True),
         (r"^[\p{L}]*$", "a1", False),

@@ -1,4 +1,4 @@
-"""What keeps nodes and hosts apart: links of their own, processes that end together, tiers of isolation."""
+"""Nodes and hosts are kept apart by links, by processes that end together, and by tiers of isolation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipway.yard.machines.isolation.processes import CANNOT_RUN, NOT_FOUND, cod
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, NoTier, best_tier
 from slipway.yard.machines.settings import CHECKOUT, linked_from
 
-# Counts how many of a thousand packets leave, and how long ninety kilobytes take, over a link made as asked.
+# Counts how many of a thousand packets leave over a link, and how long ninety kilobytes take.
 TRIAL = """
 import json, socket, subprocess, sys, time
 from slipway.yard.machines.isolation import kernel, links
@@ -80,7 +80,7 @@ def trial(link: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-# What the yard says of processes that it could not start, and which it may end.
+# The yard explains processes that it could not start, and ends only its own.
 DENIED = PermissionError(errno.EACCES, "Permission denied")
 
 
@@ -113,12 +113,12 @@ def test_no_signal_ever_goes_to_a_whole_group_of_processes() -> None:
             kill_all([number], signal.SIGCONT)
 
 
-# Which tier a yard gets: the best that the machine allows, the one that is asked for, or an error.
+# A yard gets the best tier that the machine allows, the requested one, or an error.
 BEST = (
     "from slipway.yard.machines.isolation.tiers import best_tier;"
     "tier = best_tier(); print(tier.name, tier.words)"
 )
-# In a user namespace of its own, where the limit of this machine stays as it is.
+# In a new user namespace, where this machine's limit stays unchanged.
 NO_NAMESPACES = (
     'cd /proc/sys/user && echo 0 | tee max_user_namespaces max_net_namespaces; cd "$0" && exec "$@"'
 )
@@ -133,7 +133,7 @@ def _nothing_is_remembered() -> Iterator[None]:
 
 
 def ask(*before: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The best tier, in a process that knows the checkout as an installed package would be known."""
+    """Return the best tier, from a process in which the checkout is like an installed package."""
     code = f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); {BEST}"
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", TIER_VARIABLE)}
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""What jobs are promised of a machine's memory: never more than it has, and not what others were promised."""
+"""Jobs are never promised more memory than the machine has, or memory that others were promised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
 from slipway.yard.machines.memory import NODE_MIB, RANK_MIB, VARIABLE, KernelMemory, Need, Promises, limit_of
 
-DL1 = Need(nodes=2, ranks=16)  # as a job of two nodes with eight devices each
+DL1 = Need(nodes=2, ranks=16)  # like a job on two nodes with eight devices each
 
 
 def pretended(root: Path, total_mib: int, free_mib: int) -> KernelMemory:

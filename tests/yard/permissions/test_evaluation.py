@@ -1,4 +1,4 @@
-"""AWS's documented decisions, one a row, and its condition operators.
+"""Policies are evaluated as AWS documents: one decision for each row, and its condition operators.
 
 IAM user guide, "Policy evaluation logic" and what it links to.
 """
@@ -248,7 +248,7 @@ REQUEST = {
         ("NotIpAddress", "aws:SourceIp", ["10.30.0.0/16"], False),
         ("DateLessThan", "aws:CurrentTime", ["2027-01-01T00:00:00Z"], True),
         ("DateGreaterThan", "aws:CurrentTime", ["1900000000"], False),
-        # An absent key fails what asserts, and satisfies what denies.
+        # With an absent key, operators that assert fail, and negated ones succeed.
         ("StringEquals", "aws:PrincipalOrgID", ["o-1"], False),
         ("StringNotEquals", "aws:PrincipalOrgID", ["o-1"], True),
         ("StringEqualsIfExists", "aws:PrincipalOrgID", ["o-1"], True),

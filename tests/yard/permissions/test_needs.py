@@ -1,4 +1,4 @@
-"""Which actions on which resources a call needs, for the calls that the roads' roles make."""
+"""The calls of the roads' roles need the right actions on the right resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slipway.yard.permissions.calls.asked import AskedCall, NotJudged
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.roles import judge_service
 
-# Services that deliver in their own name, against policies that stand in a yard.
+# Services that deliver in their own name are checked by the policies in a yard.
 
 
 def topic(*statements: dict[str, object]) -> str:

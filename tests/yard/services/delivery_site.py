@@ -1,4 +1,4 @@
-"""A topic with a subscriber by e-mail, as an alarm or a rule would publish to it."""
+"""Makes a topic with an e-mail subscriber, to which alarms and rules publish."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Topic:
     arn: str
 
     def mails(self) -> list[dict[str, Any]]:
-        """The mails to the subscriber, but for the one that asks to confirm."""
+        """Return the mails to the subscriber, without the one that asks to confirm."""
         return [mail for mail in control(self.yard, "GET", "/mail") if "Confirmation" not in mail["subject"]]
 
     def lost(self) -> list[str]:
@@ -58,7 +58,7 @@ def make_topic(
     key: Sequence[dict[str, Any]] | None = None,
     confirmed: bool = True,
 ) -> Topic:
-    """Without a policy it has SNS's default one; without a key it is not encrypted."""
+    """Make a topic; without a policy it has SNS's default, and without a key it is not encrypted."""
     sns, attributes = yard.client("sns"), {}
     if key is not None:
         document = json.dumps({"Version": "2012-10-17", "Statement": [OWNER, *key]})

@@ -1,4 +1,4 @@
-"""The page of fidelity: complete, true, and the same in the command and in docs."""
+"""The page of fidelity is complete and true, and the same in the command and in docs/."""
 
 from __future__ import annotations
 

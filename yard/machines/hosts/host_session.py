@@ -63,9 +63,9 @@ def start(host: Host, tell: Callable[[Findings], None]) -> None:
     threading.Thread(target=_read, args=(host, reading, tell), name=f"checkup {host.number}").start()
 
 
-def findings(said: str, dropped: Iterable[str], mend: str) -> Findings:
+def findings(report: str, dropped: Iterable[str], mend: str) -> Findings:
     """Return the findings from the script's output."""
-    told = [line.partition(" ")[::2] for line in said.splitlines()]
+    told = [line.partition(" ")[::2] for line in report.splitlines()]
     state = next((rest for word, rest in told if word == "state"), "")
     errors = [error for word, rest in told if word == "result" for error in _errors(rest)]
     units = [rest for word, rest in told if word == "unit"]
@@ -98,11 +98,11 @@ def _errors(result: str) -> list[str]:
 
 def _read(host: Host, descriptor: int, tell: Callable[[Findings], None]) -> None:
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as output:
-        said = output.read()
+        text = output.read()
     is_baked = image_store.root_of(host.instance.image) is not None
     mend = own_files.BAKE_AGAIN if is_baked else own_files.INSTALL
-    if said:  # empty if the host went down meanwhile
-        tell(findings(said, host.console.dropped_units(), mend))
+    if text:  # empty if the host went down meanwhile
+        tell(findings(text, host.console.dropped_units(), mend))
 
 
 def _programs(host: Host) -> list[tuple[str, ...]]:
@@ -297,9 +297,9 @@ def answer(asked: bytes, host: Host) -> bytes:
     if address and (kind, family) == (_ADDRESS, _INTERNET):
         fields = struct.pack(">HHHIH", _SAME_NAME, kind, family, _TTL_S, 4)
         records = fields + socket.inet_aton(address)
-    said = _ANSWER | _AUTHORITATIVE | _RECURSION | flags & _ASKED_FOR_RECURSION
-    said |= 0 if address else _NO_SUCH_NAME
-    return _HEAD.pack(identifier, said, 1, 1 if records else 0, 0, 0) + question + records
+    reply_flags = _ANSWER | _AUTHORITATIVE | _RECURSION | flags & _ASKED_FOR_RECURSION
+    reply_flags |= 0 if address else _NO_SUCH_NAME
+    return _HEAD.pack(identifier, reply_flags, 1, 1 if records else 0, 0, 0) + question + records
 
 
 def _address(name: str, host: Host) -> str:

@@ -242,10 +242,10 @@ def _from_framework(
     """Call the author's functions, and return the framework's response."""
     session = roles.assume(framework.role, SERVICE, framework.name)
     client = keys.client(session, "lambda", framework.region)
-    said = _asked(client, framework.variables[ON_EVENT], event)
+    answer = _asked(client, framework.variables[ON_EVENT], event)
     default = event["RequestId"] if event["RequestType"] == "Create" else event["PhysicalResourceId"]
-    known = {**event, **said, "PhysicalResourceId": said.get("PhysicalResourceId") or default}
-    data = dict(said.get("Data") or {})
+    known = {**event, **answer, "PhysicalResourceId": answer.get("PhysicalResourceId") or default}
+    data = dict(answer.get("Data") or {})
     if waits := framework.variables.get(IS_COMPLETE):
         data |= _completed(context, client, waits, known)
     return {"Status": "SUCCESS", "PhysicalResourceId": known["PhysicalResourceId"], "Data": data}
@@ -253,9 +253,9 @@ def _from_framework(
 
 def _completed(context: Context, client: Any, function: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(TOTAL_TIMEOUT_S // QUERY_INTERVAL_S):
-        said = _asked(client, function, event)
-        if said.get("IsComplete"):
-            return said.get("Data") or {}
+        answer = _asked(client, function, event)
+        if answer.get("IsComplete"):
+            return answer.get("Data") or {}
         context.pause(real_seconds(QUERY_INTERVAL_S), event["RequestType"])
     raise ApiError("NotStabilized", "Operation timed out")
 
@@ -267,12 +267,12 @@ def _asked(client: Any, function: str, event: Mapping[str, Any]) -> dict[str, An
         answered = client.invoke(FunctionName=function, Payload=json.dumps(event))
     except ClientError as error:
         raise ApiError(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
-    said = json.loads(answered["Payload"].read())
+    answer = json.loads(answered["Payload"].read())
     if answered.get("FunctionError"):
-        raise ApiError("Failed", f"{said.get('errorType')}: {said.get('errorMessage')}")
-    if not isinstance(said, dict | None):
-        raise ApiError("Failed", f"return values must be JSON objects, and {function} returned {said!r}")
-    return said or {}
+        raise ApiError("Failed", f"{answer.get('errorType')}: {answer.get('errorMessage')}")
+    if not isinstance(answer, dict | None):
+        raise ApiError("Failed", f"return values must be JSON objects, and {function} returned {answer!r}")
+    return answer or {}
 
 
 # Custom resources whose function the yard cannot run are refused before anything of their stack is made.

@@ -54,14 +54,14 @@ class RunningCluster:
     is_up: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def handle(self, word: str, node: str) -> None:
+    def handle(self, event: str, node: str) -> None:
         """Handle a request of Slurm's programs."""
         with self.lock:
-            if word == "resume":
+            if event == "resume":
                 self._resume(node)
                 return
             self._give_back(node)
-            if word == "failed":  # Slurm has set it down, and would never resume it
+            if event == "failed":  # Slurm has set it down, and would never resume it
                 self._take_down(node, "it did not boot in time")
 
     def look(self) -> None:
@@ -268,8 +268,8 @@ def reset() -> None:
     with _lock:
         found = list(_running.values())
         _running.clear()
-    for each in found:
-        each.controller.stop()
+    for cluster in found:
+        cluster.controller.stop()
 
 
 def _keep() -> None:

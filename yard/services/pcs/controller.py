@@ -149,10 +149,10 @@ class Controller:
         if not self.is_there():
             return False
         words = (f"{name}={value}" for name, value in changes.items())
-        said = self.ask("scontrol", "update", f"nodename={node}", *words).strip()
-        if said:
-            log.info("slurm of %s says of node %s: %s", self.name, node, said)
-        return not any(words in said for words in _UNHEARD)
+        output = self.ask("scontrol", "update", f"nodename={node}", *words).strip()
+        if output:
+            log.info("slurm of %s says of node %s: %s", self.name, node, output)
+        return not any(words in output for words in _UNHEARD)
 
     def ask(self, *argv: str) -> str:
         """Run a command on the controller's host, and return its output; "" if there is no host yet."""
@@ -195,11 +195,11 @@ class Controller:
     def _listen(self, handle: Callable[[str, str], None]) -> None:
         with os.fdopen(self._asked, encoding="utf-8") as asked:
             for line in asked:
-                word, _, node = line.strip().partition(" ")
-                if word == "end":
+                event, _, node = line.strip().partition(" ")
+                if event == "end":
                     return
-                with going_on(log, "cannot %s node %s", word, node):
-                    handle(word, node)
+                with going_on(log, "cannot %s node %s", event, node):
+                    handle(event, node)
 
     def _instance(self) -> HostInstance:
         subnet = self._interface.subnet

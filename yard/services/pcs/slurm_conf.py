@@ -167,8 +167,8 @@ def _counted(record: Mapping[str, str], device: int) -> dict[str, str]:
     """Return the record with a count; a GPU needs a file with a name of its own, so each is one record."""
     rest = {name: value for name, value in record.items() if name not in ("AutoDetect", "File", "Count")}
     file = f"/dev/{'./' * device}null"  # exists on every machine
-    said = {"File": file} if is_gpu_record(record) else {"Count": str(devices(record))}
-    return {**rest, **said}
+    field = {"File": file} if is_gpu_record(record) else {"Count": str(devices(record))}
+    return {**rest, **field}
 
 
 def devices(record: Mapping[str, str]) -> int:

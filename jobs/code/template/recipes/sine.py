@@ -21,7 +21,7 @@ class Config:
 def train(config: Config) -> int:
     """Run on each rank, in this project's folder; exit code 85 asks for another attempt."""
     os.environ["STEPS"] = str(config.steps)
-    from train import main  # torch comes with it: who only submits may have none
+    from train import main  # imports torch, which the machine that submits may lack
 
     code: int = main()
     return code

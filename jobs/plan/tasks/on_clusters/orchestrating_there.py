@@ -184,7 +184,7 @@ def _refuse_dear(made: Plan, agreed: Agreed) -> None:
 
 
 def _run(there: TasksThere, made: Plan) -> Ledger:
-    journal, kept = PlanJournal(there.journal_file), BroughtBack(there)
+    journal, brought_back = PlanJournal(there.journal_file), BroughtBack(there)
     executor = ClusterExecutor(
         pools=made.pools,
         tag=there.plan_file.stem,
@@ -194,9 +194,9 @@ def _run(there: TasksThere, made: Plan) -> Ledger:
     with journal.opened() as events:
         began = events[0].at if events else time.time()
         run = PlanRun(
-            made, world_of(executor, journal, began, lambda ledger: kept.look(ledger, made)), events
+            made, world_of(executor, journal, began, lambda ledger: brought_back.look(ledger, made)), events
         )
-        kept.look(run.ledger, made)
+        brought_back.look(run.ledger, made)
         return run.finish()
 
 

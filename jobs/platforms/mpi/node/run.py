@@ -153,8 +153,8 @@ def _prepare(
 
 
 def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) -> None:
-    said = ask_all(where, [member.name for member in members], ["code", digest])
-    failed = [each for each in said if each.error]
+    answers = ask_all(where, [member.name for member in members], ["code", digest])
+    failed = [each for each in answers if each.error]
     refuse_dead({each.host: each.error for each in failed if each.code == SSH_FAILED})
     if failed:
         raise CannotRun(
@@ -176,7 +176,7 @@ def _read_request(setup: Setup, key: str) -> MpiJob:
 
 def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     """Choose as many nodes as the job asks for; the first is this one, the main node."""
-    own, members = read_instance(), find_members(setup.cluster, setup.region)
+    instance, members = read_instance(), find_members(setup.cluster, setup.region)
     if os.access(where.own, os.W_OK):
         write_roster(where, members)
     if len(members) < job.nodes:
@@ -185,9 +185,9 @@ def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
             f"job {job.name} asks for {job.nodes} nodes and {len(members)} run: {alive}",
             hint=f"slipway status --on {setup.cluster} shows which are missing",
         )
-    if members[0].instance_id != own.id:
+    if members[0].instance_id != instance.id:
         raise CannotRun(
-            f"this is {own.id} ({own.address}), but the main node is {members[0].instance_id} "
+            f"this is {instance.id} ({instance.address}), but the main node is {members[0].instance_id} "
             f"({members[0].name})",
             hint="submit the job again: the main node has changed meanwhile",
         )
@@ -287,9 +287,9 @@ def ask_facts(
     where: NodePaths, hosts: Sequence[str], mpi: str
 ) -> tuple[dict[str, NodeFacts], dict[str, str]]:
     """Return the facts of the hosts that answered, and the problems by host."""
-    said = ask_all(where, hosts, ["facts", mpi])
-    facts = {each.host: found for each in said if (found := decode_facts(each.output)) is not None}
-    problems = {each.host: _silence(each) for each in said if each.host not in facts}
+    answers = ask_all(where, hosts, ["facts", mpi])
+    facts = {each.host: found for each in answers if (found := decode_facts(each.output)) is not None}
+    problems = {each.host: _silence(each) for each in answers if each.host not in facts}
     main = next(iter(facts), None)
     for host, found in facts.items():
         assert main is not None
@@ -308,8 +308,8 @@ def _own_problems(host: str, facts: NodeFacts, mpi: str) -> list[str]:
     return found
 
 
-def _silence(said: Said) -> str:
-    return said.error or "it said nothing of itself"
+def _silence(answer: Said) -> str:
+    return answer.error or "it said nothing about itself"
 
 
 # Checks whether the cluster is ready: after its nodes change, the main node runs an all-reduce of all.

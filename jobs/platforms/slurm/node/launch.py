@@ -311,13 +311,13 @@ def read_record(path: Path) -> Compiled | None:
 def refuse_otherwise(compiled: Compiled, wanted: Compiled) -> None:
     """Refuse a run that differs from the compiled one, and name each difference."""
     differences = [
-        f"{name} is {own}, compiled was {other}"
-        for name, own, other in (
+        f"{name} is {value}, compiled was {other}"
+        for name, value, other in (
             ("nodes", wanted.nodes, compiled.nodes),
             ("ranks per node", wanted.ranks_per_node, compiled.ranks_per_node),
             ("the compiler", wanted.compiler, compiled.compiler),
         )
-        if own != other
+        if value != other
     ]
     names = sorted((set(wanted.settings) | set(compiled.settings)) - _OF_NO_GRAPH)
     differences += [

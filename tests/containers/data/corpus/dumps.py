@@ -34,7 +34,7 @@ def page(title: str, text: str, *, namespace: int = 0, redirect: str = "") -> st
 
 
 def articles(count: int) -> list[str]:
-    """Pages of different lengths, every fifth of which is none to train on."""
+    """Make pages of different lengths, every fifth of which is not trained on."""
     found = []
     for number in range(count):
         text = "\n\n".join(

@@ -1,4 +1,4 @@
-"""A vocabulary can be trained from counts that many processes made, none of which held all words."""
+"""A vocabulary can be trained from counts by many processes, none of which held all words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GLUE's tasks are read as they are published; what is wrong with a file is said with its name and line."""
+"""GLUE's tasks are read as published; an error in a file is told with its name and line."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_folder_without_the_file_is_named_and_how_datasets_writes_it(tmp_path:
         open_table(str(tmp_path / "none"), TASKS["mrpc"], TRAIN)
 
 
-# What `to_csv` of datasets makes of a row of a task: its own columns, labels as numbers, and nothing quoted.
+# What `to_csv` of datasets writes for a row of a task: its columns, labels as numbers, and nothing quoted.
 FROM_DATASETS = {
     "cola": ('sentence\tlabel\tidx\nA "one.\t0\t7\n', ('A "one.',), 0),
     "mrpc": ("sentence1\tsentence2\tlabel\tidx\nA one.\tB two.\t1\t7\n", ("A one.", "B two."), 1),

@@ -1,4 +1,4 @@
-"""The rows of a task are made once a node, by stretches; every rank maps them."""
+"""The rows of a task are made once on each node, in parts; every rank maps them into memory."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from slipway.containers.data.megatron.engines import (
 )
 from tests.containers.data.megatron.vocabularies import END, gpt2, neox
 
-# What splits and folds unlike its neighbours: contractions, runs of blanks, what NFC joins, other scripts,
-# joined emoji, controls, and the token that ends a document.
+# Text that splits or folds in unusual ways: contractions, runs of blanks, what NFC joins, other scripts,
+# joined emoji, control characters, and the token that ends a document.
 PIECES = (
     "the quick",
     "  ",
@@ -76,7 +76,7 @@ def _opened(name: str, content: bytes) -> GigatokenEngine | TokenizersEngine:
 def test_what_is_remembered_is_dropped_and_changes_nothing() -> None:
     texts = ["the quick brown fox", "東京"] * 3
     forgetful, other = GigatokenEngine(gpt2().encode(), most_bytes=0), GigatokenEngine(gpt2().encode())
-    ballast = np.ones(4 << 20, np.uint8)  # so that the process is larger than when the engine opened
+    ballast = np.ones(4 << 20, np.uint8)  # so that the process has grown since the engine opened
     before = forgetful._tokenizer
     assert [ids.tolist() for ids in forgetful.encode(texts)] == [ids.tolist() for ids in other.encode(texts)]
     assert forgetful._tokenizer is not before

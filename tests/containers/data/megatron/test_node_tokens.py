@@ -1,4 +1,4 @@
-"""A corpus is made tokens once a node, or was before; every rank maps them."""
+"""A corpus is turned into tokens once on each node, or was before; every rank maps them into memory."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_what_no_job_has_opened_for_a_week_goes_with_the_next_job() -> None:
 
 
 def test_ranks_that_begin_at_once_do_not_take_each_other_s_unfinished_files(tmp_path: Path) -> None:
-    """One that was so robbed ended, and the others waited for its parts."""
+    """A rank that lost its parts in this way ended, and the others waited for them."""
     path = tmp_path / "temporary" / "plan.json"
     with ThreadPoolExecutor(8) as node:
         list(node.map(lambda rank: write_json(path, {"rank": rank}), range(400)))

@@ -1,4 +1,4 @@
-"""Every token comes once an epoch, in an order of its own, the same for any number of readers."""
+"""Every token comes once in an epoch, in that epoch's order, which is the same for any number of readers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_epoch_holds_every_token_once_but_for_its_last_ones(index: TokenIndex
 
 
 def test_documents_are_whole_and_in_their_own_order(index: TokenIndex) -> None:
-    """Lay the samples end to end again: each begins with the token that another ends with."""
+    """Join the samples again: each begins with the token that another one ends with."""
     samples = Samples(index, LENGTH, seed=1)
     rows = samples.rows(range(samples.per_epoch))
     following = {int(row[0]): row for row in rows}
@@ -75,7 +75,7 @@ def test_epochs_and_seeds_have_orders_of_their_own(index: TokenIndex) -> None:
 
 
 def test_the_order_is_that_of_every_release(write_tokens: WriteTokens) -> None:
-    """Recorded: a changed order would change what a resumed training sees."""
+    """The order is recorded here: changing it would change what a resumed training sees."""
     ends = np.cumsum([3, 1, 4, 1, 5, 9, 2, 6]).tolist()
     documents = [range(begin, end) for begin, end in pairwise([0, *ends])]
     samples = Samples(TokenIndex.open(write_tokens(documents)), 6, seed=42)
@@ -126,7 +126,7 @@ def test_a_shuffle_holds_everything_once(count: int, seed: int) -> None:
 
 
 def test_a_shuffle_puts_anything_anywhere() -> None:
-    """Count where things stand over many seeds; a deviation from even is 0.0065."""
+    """Count positions over many seeds; one standard deviation from even is 0.0065."""
     count, seeds = 11, 2000
     places = np.zeros((count, count))
     for seed in range(seeds):

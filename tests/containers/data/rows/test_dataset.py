@@ -42,12 +42,12 @@ def test_a_folder_that_nothing_was_prepared_in_is_told(tmp_path: Path) -> None:
         Dataset.open(tmp_path)
 
 
-# What a newer Slipway prepared is not damage: nobody is told to prepare it again over itself.
+# Data that a newer Slipway prepared is not damaged: nobody is told to overwrite it.
 
 
 @pytest.fixture
 def newer(dataset: Path, tmp_path: Path) -> Path:
-    """Prepare it as a later release would: another format, with a fact that this one does not know."""
+    """Prepare it as a later release would: in another format, with a fact that this one does not know."""
     folder = tmp_path / "newer"
     shutil.copytree(dataset, folder)
     for name in ("plan.json", "manifest.json"):

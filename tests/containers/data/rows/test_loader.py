@@ -1,4 +1,4 @@
-"""Every row once per epoch, shared out equally, and just so after a kill, with any number of ranks."""
+"""Each epoch has every row once, shared equally by any number of ranks, also after a kill."""
 
 from __future__ import annotations
 

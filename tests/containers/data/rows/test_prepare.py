@@ -1,4 +1,4 @@
-"""From text to shards: the layout that loaders expect, the same rows whoever makes them, and once."""
+"""Shards have the layout that loaders expect and each row once, however many processes make them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipway.containers.data.sources.sources import FetchSource, SourceFile, loc
 from slipway.containers.data.tokens.engine import Vocabulary
 from tests.containers.data.conftest import MakeSettings
 
-# What the well-known loader of such shards does with a file, written anew: six keys, whole, in this order.
+# How the well-known loader of such shards reads a file, written anew: all six keys in this order.
 # NVIDIA's and Habana's BERT (run_pretraining.py) read them so; labels of places that are not masked are -1.
 KEYS = (
     "input_ids",
@@ -56,7 +56,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def rows_of(folder: Path) -> dict[str, list[bytes]]:
-    """Read what shards hold, whatever a compressor made of it."""
+    """Read the content of shards, however it is compressed."""
     found = {}
     for path in sorted(folder.glob("*.hdf5")):
         with h5py.File(path) as file:
@@ -225,7 +225,7 @@ def test_a_killed_run_goes_on_where_it_was(
 
 
 def test_workers_end_when_their_parent_is_killed(corpus: Path, vocabulary_file: Path, tmp_path: Path) -> None:
-    """They hold its stderr too: reading that to its end waits for the last of them."""
+    """They hold its stderr, too: reading that to its end waits for the last of them."""
     script = (
         "import os, signal, sys; from slipway.containers.data import preparation\n"
         "from slipway.containers.data.rows import prepare_bert\n"

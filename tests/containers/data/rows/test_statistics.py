@@ -1,4 +1,4 @@
-"""What is masked, replaced and paired agrees with the definition, within what chance allows.
+"""Tokens are masked, replaced and paired as defined, within what chance allows.
 
 Bounds are 5 standard deviations of the statistic, which a right program crosses once in two million runs; the
 seed is fixed, so this one never does.
@@ -104,12 +104,12 @@ def test_every_place_of_a_row_is_masked_alike(rows: Rows) -> None:
     counts = np.bincount(rows["masked_lm_positions"][full].ravel(), minlength=128)[1:127]
     share = counts.sum() / full.sum() / 125
     bound = 6 * (share * (1 - share) * full.sum()) ** 0.5
-    ordinary = np.delete(counts, np.argsort(counts)[:1])  # one place may be an inner separator more often
+    ordinary = np.delete(counts, np.argsort(counts)[:1])  # one position is an inner separator more often
     assert abs(ordinary[:20].mean() - ordinary[-20:].mean()) < bound
 
 
 def test_half_of_the_pairs_that_could_go_on_do(rows: Rows) -> None:
-    """A pair of one sentence is always random: only where a document's last sentence is left over, here."""
+    """A pair of one sentence is always random; here only a document's last sentence can be left over."""
     labels = rows["next_sentence_labels"]
     assert 0.5 <= labels.mean() < 0.62
     assert set(np.unique(labels)) == {0, 1}
@@ -197,7 +197,8 @@ def test_lengths_and_pairs_are_those_of_the_published_algorithm(
     used, labels = rows["input_mask"].sum(axis=1), rows["next_sentence_labels"]
     ours = np.bincount(used, minlength=129) / len(used)
     theirs = np.bincount([length for length, _ in expected], minlength=129) / len(expected)
-    # Kolmogorov and Smirnov: 1.63 at one in a hundred; rows of one document hang together, so twice that.
+    # Kolmogorov and Smirnov: 1.63 at one in a hundred; rows of one document depend on each other, so twice
+    # that.
     bound = 2 * 1.63 * (1 / len(used) + 1 / len(expected)) ** 0.5
     assert np.abs(np.cumsum(ours) - np.cumsum(theirs)).max() < bound
     # 8,000 walks of about three rows each: their number varies by less than one row per walk.

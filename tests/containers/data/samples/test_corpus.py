@@ -1,4 +1,4 @@
-"""The demo's corpus and vocabulary: the same each time, and fit for each other."""
+"""The demo's corpus and vocabulary are the same each time, and fit each other."""
 
 from __future__ import annotations
 

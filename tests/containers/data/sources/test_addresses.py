@@ -156,7 +156,7 @@ def listening(address: str) -> socket.socket:
 
 
 def answer_names_with(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer as a name server would that somebody else controls."""
+    """Answer as a name server that somebody else controls."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
     def getaddrinfo(_host: str, port: int, *_: Any, **__: Any) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""F26, F27: text that an S3 gives which is busy, breaks connections off, or answers with something else."""
+"""F26, F27: text is read whole from an S3 that is busy, resets connections or answers wrong."""
 
 from __future__ import annotations
 

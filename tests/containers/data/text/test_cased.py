@@ -66,7 +66,7 @@ def test_words_and_tokens_are_the_librarys(text: str) -> None:
 
 
 def test_nearly_every_code_point_is_treated_as_the_library_does() -> None:
-    """The rest are a few that Unicode has moved between categories since the library's tables were made."""
+    """The others are a few that Unicode moved to other categories after the library's tables were made."""
     texts = [f"a{character}E" for character in interesting()]
     others = [text for text in texts if list(words_of(text, cased=True)) != their_words(text)]
     assert len(others) <= 4

@@ -1,4 +1,4 @@
-"""The core is compiled once, safely, where there is a compiler; elsewhere one line says what to install."""
+"""The core is compiled once and safely if there is a compiler; otherwise one line says what to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled core makes the rows of its reference in Python, and neither stumbles over any text."""
+"""The compiled core makes the same rows as its reference in Python, and neither fails on any text."""
 
 from __future__ import annotations
 

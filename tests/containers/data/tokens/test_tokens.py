@@ -43,7 +43,7 @@ PIECES = (
     "[",
     "mask",
 )
-# Marks whose order the normaliser decides; two are of one class and stay as they came.
+# Marks that the normaliser sorts; two of one class keep their order.
 MARKS = "\u302e\u1b44\u1baa\U0001d16d\U0001d165\U00011446"
 SINGLE = LETTERS + MARKS
 VOCABULARY = Vocabulary(
@@ -91,7 +91,7 @@ def our_ids(engine: NativeEngine | PythonEngine, text: str) -> list[int]:
 
 
 def interesting() -> list[str]:
-    """The ends of all ranges that the table treats alike, and their neighbours."""
+    """List the ends of all ranges that the table treats alike, and their neighbours."""
     with (Path(slipway.containers.data.__file__).parent / "text" / "unicode.csv").open() as file:
         codes = {
             int(row[end], 16) + step

@@ -50,18 +50,18 @@ def ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rank
 
 @pytest.fixture(scope="session")
 def alone(ranks: Ranks) -> Run:
-    """One rank, plain, which also measures itself on rows it does not train on, and traces two steps."""
+    """Train on one rank without ZeRO, which also measures itself on held-out rows, and traces two steps."""
     watched = {"evaluate_every": "4", "held_out": "phase1", "held_out_rows": "64", "profile": "2:3"}
     return ranks.finish("alone", world=1, settings={**BASE, "zero": "0", **watched})
 
 
 @pytest.fixture(scope="session")
 def pair(ranks: Ranks) -> Run:
-    """Two ranks, plain."""
+    """Train on two ranks without ZeRO."""
     return ranks.finish("pair", world=2, settings={**BASE, "zero": "0"})
 
 
 @pytest.fixture(scope="session")
 def zero_pair(ranks: Ranks) -> Run:
-    """Two ranks, ZeRO-1."""
+    """Train on two ranks with ZeRO-1."""
     return ranks.finish("zero-pair", world=2, settings={**BASE, "zero": "1"})

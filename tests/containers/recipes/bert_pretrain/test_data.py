@@ -1,4 +1,4 @@
-"""A share of the data is held out, and no row of it is trained on."""
+"""A share of the data is held out, and none of its rows is trained on."""
 
 from __future__ import annotations
 

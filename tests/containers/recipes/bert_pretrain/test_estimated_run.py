@@ -27,7 +27,7 @@ VOCABULARY, PREDICTIONS = 30_522, 20
 def test_a_run_takes_the_steps_and_the_batch_that_its_estimate_says(
     ranks: Ranks, batch: dict[str, str]
 ) -> None:
-    """Sequences that fill no whole number of steps, on two ranks."""
+    """Train on two ranks with a number of sequences that fills no whole number of steps."""
     settings = {"precision": "fp32", "zero": "0", "micro_batch": "4", "sequences": "100", **batch}
     ran = ranks.finish(f"estimated-{'-'.join(batch)}", world=2, settings=settings)
     assert ran.codes == (0, 0), ran.errors

@@ -1,4 +1,4 @@
-"""What pre-training leaves is a model that transformers and fine-tuning take up, number for number."""
+"""Pre-training leaves a model that transformers and fine-tuning load number for number."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def test_the_model_is_written_with_one_tensor_in_memory_at_a_time(
     shape = model_shape(decode({}), read_contract({}), dataset)
     export(CheckpointFolder(copied), shape, dataset)
     assert len(held) > 10
-    assert max(held) <= 2  # the one that is written, while the next is read
+    assert max(held) <= 2  # one is written while the next is read
     first, second = (load_file(folder / "model/model.safetensors") for folder in (alone.checkpoints, copied))
     assert all(torch.equal(first[name], second[name]) for name in first.keys() | second.keys())

@@ -65,7 +65,7 @@ def _rows(batch: int, tokens: int, predictions: int, vocabulary: int) -> dict[st
 
     used = draw(tokens // 2, tokens + 1, batch)
     labels = draw(1, vocabulary, batch, predictions)
-    labels[:, -1] = 0  # one place less than there is room for
+    labels[:, -1] = 0  # one position fewer than there is room for
     places = [1 + torch.randperm(tokens // 2 - 1, generator=generator)[:predictions] for _ in range(batch)]
     positions = torch.stack(places)
     positions[:, -1] = 0

@@ -1,4 +1,4 @@
-"""Trainings run for real in one to four processes: what they promise about losses, crashes and worlds."""
+"""Trainings in one to four real processes keep their promises about losses, crashes and numbers of ranks."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_deepspeed_without_zero_has_them_too(ranks: Ranks, alone: Run) -> None:
     assert run.losses() == pytest.approx(alone.losses(), abs=1e-5)
 
 
-# glue_finetune trains plainly in bf16 each day.
+# The daily run trains in bf16 without ZeRO in glue_finetune.
 @pytest.mark.parametrize(
     ("world", "zero"),
     [pytest.param(1, "0", id="plain", marks=pytest.mark.long), pytest.param(2, "1", id="zero-1")],
@@ -129,7 +129,7 @@ def test_bf16_stays_near_fp32(ranks: Ranks, alone: Run, world: int, zero: str) -
     assert run.losses() == pytest.approx(alone.losses(), abs=0.05)
 
 
-# Each day a training with ZeRO-1 is killed here, and glue_finetune resumes a plain one to the same bits.
+# The daily run kills a training with ZeRO-1 here; glue_finetune resumes one without to the same bits.
 @pytest.mark.parametrize(
     "settings", [pytest.param(PLAIN, id="plain", marks=pytest.mark.long), pytest.param(ZERO, id="zero-1")]
 )
@@ -217,7 +217,7 @@ def test_fewer_ranks_keep_the_global_batch_of_the_training_by_themselves(ranks: 
 def test_a_rank_that_dies_ends_the_others_with_the_resumable_code(ranks: Ranks) -> None:
     processes = ranks.start("bereaved", world=2, settings={**PLAIN, "steps": "1000"})
     assert processes[0].stdout is not None
-    lines = iter(processes[0].stdout.readline, "")  # gloo of some releases says first who is connected
+    lines = iter(processes[0].stdout.readline, "")  # some releases of gloo say first who is connected
     assert any(line.startswith("step 1/") for line in lines)
     processes[1].kill()
     run = ranks.wait("bereaved", processes)
@@ -251,7 +251,7 @@ def test_another_job_begins_with_its_weights(ranks: Ranks, alone: Run) -> None:
 
 
 def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ranks: Ranks) -> None:
-    """Its norms are those of the shares, so one rank and two differ a little, as in the reference."""
+    """Its norms are norms of shares, so one rank and two differ a little, as in the reference."""
     settings = {**ZERO, "optimizer": "lans", "learning_rate": "0.01", "constant_share": "0.25"}
     pair = ranks.finish("lans", world=2, settings=settings)
     assert pair.codes == (0, 0), pair.errors

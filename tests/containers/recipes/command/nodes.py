@@ -1,4 +1,4 @@
-"""One node of this machine that starts a user's own command, as the node of a cluster does."""
+"""Starts a user's own command on this machine as a node of a cluster does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 class Node:
-    """One node with a folder of its own for temporary files, and a user's folder packed for it."""
+    """A node with its own folder for temporary files, and a user's folder packed for it."""
 
     def __init__(self, tmp_path: Path, files: Mapping[str, str]) -> None:
         self.tmp = tmp_path / "node"

@@ -1,4 +1,4 @@
-"""A user's own command on ranks of this machine, started as on a node: its folder, its place, its ending."""
+"""A user's own command gets its folder and place on ranks, and its ending is told, as on a cluster's node."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_command_runs_in_its_folder_with_its_words_and_torchruns_variables(t
     assert (ranks[0]["NODE_RANK"], ranks[0]["NNODES"], ranks[0]["PET_NNODES"]) == ("0", "1", None)
 
 
-# It leaves at once: Python's own end may meet a thread of torch that lives on.
+# It exits at once: Python's own shutdown may meet a running thread of torch.
 JOIN = """
 import os
 import time
@@ -88,7 +88,7 @@ STOOD_IN_FOR = {"SLIPWAY_ACCELERATOR": "habana", "SLIPWAY_ACCELERATORS": "2", "S
 
 
 @pytest.mark.slow
-# runtime/launch/test_assignment.py holds for each kind of node that accelerate is told.
+# runtime/launch/test_assignment.py checks what accelerate is told on each kind of node.
 @pytest.mark.parametrize(
     "promised",
     [pytest.param({}, id="none", marks=pytest.mark.long), pytest.param(STOOD_IN_FOR, id="stand-in")],

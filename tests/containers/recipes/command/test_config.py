@@ -19,7 +19,7 @@ def test_words_arrive_as_they_were_given() -> None:
     config = decode_arguments([SOURCE, 'command=["python", "a b", ""]', "requirements=conf/r.txt"])
     assert (config.command, config.digest) == (("python", "a b", ""), "a1" * 32)
     assert (config.requirements, config.is_per_node) == ("conf/r.txt", False)
-    assert (config.environment, config.secrets) == ({}, {})  # nobody gave any
+    assert (config.environment, config.secrets) == ({}, {})  # no settings were given
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_command_that_starts_ranks_itself_is_not_started_for_each_of_them() ->
         refuse_ranks(given, 16, 8)
 
 
-# A dataclass of a user's own says which settings there are, and whatever is wrong is told at once.
+# A user's own dataclass says which settings there are, and all mistakes are told at once.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The example of MLflow tells a real server of this machine the loss of each step."""
+"""The MLflow example sends the loss of each step to a real server on this machine."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def server(tmp_path: Path) -> Iterator[str]:
             wait_for(f"http://127.0.0.1:{port}/health", process)
             yield f"http://127.0.0.1:{port}"
         finally:
-            os.killpg(process.pid, signal.SIGKILL)  # it has workers, and nothing to save
+            os.killpg(process.pid, signal.SIGKILL)  # it has worker processes, and nothing to save
             process.wait()
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Return once it answers; pytest's own time-out bounds it."""
+    """Return once it answers; pytest's time-out limits the wait."""
     while True:
         try:
             process.wait(0.5)

@@ -1,4 +1,4 @@
-"""A command's variables and secrets: told by name, found in its environment, and never in its definition."""
+"""A command's environment has its variables and secrets; its definition has only the secrets' names."""
 
 from __future__ import annotations
 

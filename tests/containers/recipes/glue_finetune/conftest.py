@@ -10,7 +10,7 @@ import pytest
 
 from tests.containers.training.ranks import Ranks, Run
 
-# Real dropout; 75 rows are two batches of 32 and one of 11, of which some of four ranks have none.
+# With real dropout. 75 rows are two batches of 32 and one of 11, in which some of four ranks have no row.
 BASE = {
     "task": "mrpc",
     "data": "small",

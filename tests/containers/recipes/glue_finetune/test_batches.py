@@ -57,12 +57,12 @@ def test_little_is_padded_though_batches_are_random() -> None:
         widest = sum(int(batches.lengths[rows].max()) * len(rows) for step in steps for rows in step)
         return widest / int(batches.lengths.sum())
 
-    assert padded(make()) < 1.25  # of lengths anywhere from 10 to 127: much wider than any task's
+    assert padded(make()) < 1.25  # lengths from 10 to 127: a much wider range than any task has
     assert padded(make(pool_batches=50)) < 1.03
 
 
 def test_a_batch_is_as_random_as_shuffling_makes_it() -> None:
-    """Batches of like length were measured to learn worse where length tells of the label."""
+    """If a row's length hints at its label, batches of equal lengths were measured to learn worse."""
     batches = make()
     spreads = [batches.lengths[np.concatenate(batches.micro_batches(step))].std() for step in range(30)]
     assert np.mean(spreads) > 0.9 * batches.lengths.std()
@@ -76,7 +76,7 @@ def test_every_micro_batch_is_one_rank_s_and_none_has_all_the_long_ones() -> Non
 
 
 def test_batches_of_one_length_come_at_any_time() -> None:
-    """Sorted batches would be short sentences first: a training would see a curriculum nobody asked for."""
+    """Sorted batches would begin with short sentences: a curriculum that nobody asked for."""
     batches = make(pool_batches=50)
     means = [
         np.mean([batches.lengths[rows].mean() for rows in batches.micro_batches(step)]) for step in range(30)

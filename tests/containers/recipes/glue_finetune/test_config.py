@@ -1,4 +1,4 @@
-"""Settings are read strictly and all mistakes told at once; a batch divides or says what would."""
+"""Settings are read strictly and all mistakes told at once; an indivisible batch is told the nearest one."""
 
 from __future__ import annotations
 

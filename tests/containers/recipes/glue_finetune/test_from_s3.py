@@ -1,4 +1,4 @@
-"""Rows and a model in S3 are read as those on a disk are, in the yard's S3."""
+"""Rows and a model in the yard's S3 are read like those on a disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model directory of Hugging Face gives the same logits here; what is wrong with one is one line."""
+"""A model folder of Hugging Face gives the same logits here; an error in one is told in one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRIES = len(sample_vocabulary().entries)
 
 
 def reference(kind: str, labels: int, folder: Path) -> Any:
-    """transformers' own class with random weights, saved as it saves."""
+    """Save a model of transformers' own class with random weights."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(5)
     configs = {
@@ -56,7 +56,7 @@ def reference(kind: str, labels: int, folder: Path) -> Any:
         ),
     }
     made = transformers.AutoModelForSequenceClassification.from_config(configs[kind]())
-    with torch.no_grad():  # biases and norms begin all alike: an exchange of two would not show
+    with torch.no_grad():  # biases and norms begin equal, so that a swap of two would not show
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     made.save_pretrained(folder)
@@ -144,7 +144,7 @@ def test_a_directory_without_a_file_names_it(data: Path, tmp_path: Path, missing
 
 
 def test_a_model_that_brings_its_own_code_is_refused(data: Path, tmp_path: Path) -> None:
-    """BI-157: its type is none that we have, whatever auto_map says."""
+    """BI-157: we do not have its type, whatever auto_map says."""
     folder = copied(data, tmp_path)
     change(folder, model_type="nomic_bert", auto_map={"AutoModel": "modeling.Evil"})
     with pytest.raises(Refusal, match=r"model type 'nomic_bert'.* no code of a model is run"):

@@ -1,4 +1,4 @@
-"""Fine-tunings in real processes: they learn, agree however they are shared, and go on after a kill."""
+"""Fine-tunings in real processes learn, agree on any number of ranks, and resume after a kill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.containers.training.ranks import Ranks, Run
 
 pytestmark = pytest.mark.slow
 
-AGREE = 1e-4  # of losses near 0.7: ranks add up in another order
+AGREE = 1e-4  # for losses near 0.7, which ranks add up in another order
 
 
 def scores(run: Run) -> dict[str, dict[str, float]]:
@@ -38,7 +38,7 @@ Here = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def here(ranks: Ranks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Here]:
-    """One rank in this process, for what ends before it trains: its exit code and standard error."""
+    """Run one rank in this process that ends before it trains; return its exit code and standard error."""
 
     def run(name: str, settings: dict[str, str]) -> tuple[int, str]:
         for key, value in ranks.environment(name, rank=0, world=1, port=1, attempt=2).items():
@@ -68,7 +68,7 @@ def test_a_tiny_model_learns_the_sample_far_better_than_the_majority(
 
 
 def test_one_two_and_four_ranks_train_the_same(ranks: Ranks, alone: Run, pair: Run) -> None:
-    """With dropout on, and with a last batch of which two of four ranks have no row."""
+    """With dropout, and with a last batch in which two of four ranks have no row."""
     four = ranks.finish("four", world=4, settings=BASE)
     assert (alone.codes, pair.codes, four.codes) == ((0,), (0, 0), (0,) * 4)
     for other in (pair, four):

@@ -1,4 +1,4 @@
-"""Settings are read strictly; where nobody says otherwise they are those of the article's scripts."""
+"""Settings are read strictly; their defaults are those of the article's scripts."""
 
 from __future__ import annotations
 

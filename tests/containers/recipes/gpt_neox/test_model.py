@@ -1,4 +1,4 @@
-"""The models have the published numbers of parameters, and one that cannot be cut so is refused by name."""
+"""The models have the published numbers of parameters, and a cut that a model does not allow is refused."""
 
 from __future__ import annotations
 

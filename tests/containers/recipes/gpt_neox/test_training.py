@@ -1,4 +1,4 @@
-"""GPT-NeoX trains the same however it is laid out, rotated or resumed, and leaves what transformers loads."""
+"""GPT-NeoX trains the same in every layout, rotation and resume, and transformers loads its model."""
 
 from __future__ import annotations
 

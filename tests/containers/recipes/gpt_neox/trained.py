@@ -1,4 +1,4 @@
-"""Tiny trainings of GPT-NeoX, each rank a fork of one process that has imported torch once.
+"""Runs tiny trainings of GPT-NeoX; each rank is a fork of one process that has imported torch once.
 
 python -m tests.containers.recipes.gpt_neox.trained FOLDER
 """

@@ -1,4 +1,4 @@
-"""A model and sentences in S3 are those of a folder: they are read from there, and nothing is copied."""
+"""A model and sentences in S3 are used like those of a folder: they are read from there, and not copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPT-J is tuned the same however it is laid out or resumed, and transformers answers as it does."""
+"""A GPT-J is tuned the same in every layout and resume, and transformers gives the same answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from tests.containers.recipes.trainings import Trained, check_scores, close, transformers_model
 
 STEPS, SAVED_AFTER, LENGTH = 4, 2, 48
-# engines/native/test_layouts.py trains in all others, and training/test_layout_table.py this very model.
+# engines/native/test_layouts.py trains in all other layouts, and training/test_layout_table.py trains this
+# model.
 LAYOUTS = ("optimizer2", "pp2", "tp2-pp2")
 RESUMED = ("tp2-pp2-in-hybrid", "optimizer2-in-alone")
 ABOVE_CHANCE = 0.25
@@ -119,7 +120,7 @@ def test_a_batch_of_more_rows_than_there_are_is_refused(tuned: Trained) -> None:
 
 
 def answers(model: Any, tuned: Trained) -> list[bool]:
-    """Return for each held-out sentence whether transformers finds the word for its label likelier."""
+    """Return for each held-out sentence True if transformers finds its label's word the likelier one."""
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(tuned.model("learned") / "tokenizer.json")

@@ -1,4 +1,4 @@
-"""Tunings of one tiny GPT-J in many layouts, as real ranks: forks of one process that has imported torch.
+"""Runs tunings of one tiny GPT-J in many layouts; each rank is a fork of one process that has imported torch.
 
 python -m tests.containers.recipes.gptj_finetune.tuned FOLDER
 """
@@ -31,13 +31,13 @@ BASE: Mapping[str, str] = {
     "clip_norm": "0.5",
 }
 LEARNED_STEPS = 30
-# The name of each layout that must train as one process does: its ranks, and what is set.
+# Each layout that must train as one process does, by name: its ranks and settings.
 LAYOUTS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "optimizer2": (2, {"sharded": "2", "sharded_state": "optimizer", "micro_batch": "2"}),
     "pp2": (2, {"pipeline": "2", "checkpoint_activations": "layer"}),
     "tp2-pp2": (4, {"tensor": "2", "pipeline": "2", "sequence_parallel": "yes"}),
 }
-# Goes on in another layout from what one of these has saved half-way.
+# Resumes in another layout from what one of these saved halfway.
 RESUMED: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "tp2-pp2-in-hybrid": (4, {"sharded": "2"}),
     "optimizer2-in-alone": (1, {}),
@@ -56,7 +56,7 @@ def write_texts(folder: Path) -> None:
 
 
 def write_few(data: Path) -> None:
-    """Write some of the rows alone: enough to compare layouts by."""
+    """Write only some of the rows, which are enough to compare layouts."""
     (data / "few").mkdir()
     for name, rows in (("train", 64), ("dev", 24)):
         lines = (data / "sst2" / f"{name}.tsv").read_text().splitlines()[: rows + 1]

@@ -1,4 +1,4 @@
-"""A corpus prepared by several ranks is the corpus prepared by one; what is lost alone is made again."""
+"""Several ranks prepare the same corpus as one; only what is lost is made again."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_after_a_node_died_the_next_attempt_makes_only_its_lost_shards(tmp_path:
     ranks = [subprocess.Popen(start, env=place(data, rank, 2), **PIPES) for rank in range(2)]
     ranks[1].communicate(timeout=120)
     assert ranks[1].returncode == -signal.SIGKILL
-    ranks[0].terminate()  # as the launcher does when it misses a node
+    ranks[0].terminate()  # as the launcher does when a node is lost
     ranks[0].communicate(timeout=120)
     assert ranks[0].returncode != 0
     output = data / "phase1"
-    # A shard is made once its record is written: rank 0 may have been ended between the two.
+    # A shard counts once its record is written: rank 0 may have ended between the two.
     made = [number for number in range(4) if record_path(output, number).exists()]
     kept = {shard: shard.stat().st_ino for shard in (output / f"shard-{n:05}.hdf5" for n in made)}
     assert 1 in made
@@ -96,7 +96,7 @@ def test_after_a_node_died_the_next_attempt_makes_only_its_lost_shards(tmp_path:
 def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record is there from the last time, and tells nothing of the file."""
+    """Its record is left from the last time, and says nothing about the file."""
     run(tmp_path, 2, *SETTINGS)
     shard = sorted((tmp_path / "phase1").glob("*.hdf5"))[3]
     lost = shard.rename(tmp_path / "lost")
@@ -124,7 +124,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(tmp_path: Path, setting: str, 
 
 
 def test_text_of_ones_own_needs_a_vocabulary(tmp_path: Path) -> None:
-    """One trained on all of it would keep every node waiting, and fit no published model."""
+    """Training one on all of it would keep every node waiting, and it would fit no published model."""
     (ended,) = run(tmp_path, 1, "input=wikicorpus")
     assert ended.returncode != 0
     assert ended.stderr.startswith("error: vocabulary is not set, and only a sample trains its own; set ")

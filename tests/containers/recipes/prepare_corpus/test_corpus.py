@@ -1,4 +1,4 @@
-"""A dump becomes a corpus and a vocabulary, by one rank or several; what is lost alone is made again."""
+"""One rank or several make a dump a corpus and a vocabulary; only what is lost is made again."""
 
 from __future__ import annotations
 

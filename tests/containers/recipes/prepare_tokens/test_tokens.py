@@ -1,4 +1,4 @@
-"""JSON lines become Megatron's two files, by one rank or several; what is lost alone is made again."""
+"""One rank or several make JSON lines Megatron's two files; only what is lost is made again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProc
 
 
 def expected(texts: list[str]) -> list[list[int]]:
-    """Encode one by one with tokenizers, and put the end after each document that is not empty."""
+    """Encode documents one by one with tokenizers, and end each that is not empty with the end token."""
     tokenizer = tokenizers.Tokenizer.from_str(gpt2())
     (end,) = tokenizer.encode(END).ids
     return [[*tokenizer.encode(text).ids, end] for text in texts if text]
@@ -61,7 +61,7 @@ def files(data: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> TokenWork:
-    """Prepare the same in this process, where a part can be made or lost alone."""
+    """Prepare the same in this process, where a single part can be made or lost."""
     lay(tmp_path, [*TEXTS, ""])
     folder = tmp_path / "tokens"
     (folder / MADE).mkdir(parents=True)
@@ -133,7 +133,7 @@ def test_a_merge_that_was_killed_after_the_tokens_is_done_again(work: TokenWork)
 
 @pytest.fixture
 def small_disk() -> Iterator[None]:
-    """Refuse to let any file grow, as a full disk does."""
+    """Let no file grow, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
     yield

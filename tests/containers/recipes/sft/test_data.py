@@ -1,4 +1,4 @@
-"""Rows are checked to the last before anything is trained, and models come without pickles and code."""
+"""All rows are checked before anything is trained, and models are read without pickles and code."""
 
 from __future__ import annotations
 

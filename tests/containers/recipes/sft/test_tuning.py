@@ -19,14 +19,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Trained:
-    """Tune one Llama and resume it each day; the rest where a test of them was chosen."""
+    """Tune and resume one Llama in the daily run, and the others only if one of their tests was selected."""
     chosen = {item.get_closest_marker("long") is not None for item in request.session.items}
     folder = tmp_path_factory.mktemp("tuned")
     return Trained.make("tests.containers.recipes.sft.tuned", folder, *(LONG if True in chosen else ()))
 
 
 def check_resumed(tuned: Trained, name: str) -> None:
-    """Compare a tuning that was resumed with the one whose last checkpoint it lost."""
+    """Compare a resumed tuning with the uninterrupted one."""
     resumed = f"{name}-resumed"
     assert set(tuned.codes[name] + tuned.codes[resumed]) == {0}, tuned.said(resumed)
     assert f"resuming from step {SAVED_AFTER}" in tuned.said(resumed)
@@ -46,20 +46,20 @@ def test_a_llama_learns_and_resumes_to_the_same_bits(tuned: Trained) -> None:
     assert {path.suffix for path in tuned.model("alone").iterdir()} == {".json", ".jinja", ".safetensors"}
 
 
-@pytest.mark.long  # one rank does so each day
+@pytest.mark.long  # the daily run does so on one rank
 @pytest.mark.parametrize("name", ["pair", "fsdp"])
 def test_two_ranks_train_as_one_and_resume_to_the_same_bits(tuned: Trained, name: str) -> None:
     check_resumed(tuned, name)
     assert tuned.numbers(name) == close(tuned.numbers("alone"))
 
 
-@pytest.mark.long  # tests/containers/training/test_saving.py decides so each day
+@pytest.mark.long  # the daily run tests this decision in tests/containers/training/test_saving.py
 def test_where_one_rank_is_asked_to_end_all_save_and_ask_for_another_attempt(tuned: Trained) -> None:
     assert tuned.codes["ended"] == [RESUMABLE_EXIT_CODE] * 2, tuned.said("ended")
     assert "asked to end after step 3 of 4000; saved up to step 3" in tuned.said("ended")
 
 
-@pytest.mark.long  # a whole model does so each day
+@pytest.mark.long  # the daily run does so with all weights
 def test_adapters_alone_are_trained_and_saved_and_name_their_model(tuned: Trained) -> None:
     check_resumed(tuned, "lora")
     written = tuned.model("lora")
@@ -67,7 +67,7 @@ def test_adapters_alone_are_trained_and_saved_and_name_their_model(tuned: Traine
     assert not (written / "model.safetensors").exists()
 
 
-@pytest.mark.long  # TRL's own tests hold what its trainers compute
+@pytest.mark.long  # TRL's own tests check what its trainers compute
 @pytest.mark.parametrize("name", ["dpo", "bf16"])
 def test_the_other_method_and_precision_learn(tuned: Trained, name: str) -> None:
     assert tuned.codes[name] == [0], tuned.said(name)

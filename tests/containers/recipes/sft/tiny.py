@@ -1,4 +1,4 @@
-"""Tiny models of transformers, made from a config alone, and rows to tune them on.
+"""Makes tiny models of transformers from a config, and rows to tune them on.
 
 python -m tests.containers.recipes.sft.tiny FOLDER
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROWS = 40
-# Marks what the assistant says, as TRL needs it where the loss is on that alone.
+# Marks what the assistant says, as TRL needs for a loss on that alone.
 _TEMPLATE = (
     "{% for m in messages %}{{ m['role'] }}: "
     "{% if m['role'] == 'assistant' %}{% generation %}{{ m['content'] }}<eos>{% endgeneration %}"
@@ -33,7 +33,7 @@ _SIZES: Mapping[str, Any] = {
 
 
 def write_inputs(data: Path) -> None:
-    """Write all of it below a data folder."""
+    """Write models and rows below a data folder."""
     from transformers import LlamaConfig, Qwen3Config
 
     data.mkdir(parents=True, exist_ok=True)

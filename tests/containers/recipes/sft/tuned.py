@@ -1,4 +1,4 @@
-"""Tunings of tiny models by TRL, as real ranks: forks of one process that has imported it.
+"""Runs tunings of tiny models by TRL; each rank is a fork of one process that has imported it.
 
 python -m tests.containers.recipes.sft.tuned FOLDER NAME …
 """
@@ -37,7 +37,7 @@ BASE: Mapping[str, str] = {
     "log_every": "1",
 }
 LORA = {"lora_rank": "4", "lora_dropout": "0.1"}
-# The name of each tuning: its ranks, and what is set.
+# Each tuning by name: its ranks and settings.
 TUNINGS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "pair": (2, {}),
     "lora": (1, {"model": "qwen", "data": "text.jsonl", **LORA}),
@@ -71,7 +71,7 @@ def ask_a_rank_to_end() -> None:
 
 
 def take_processors_for_gpus() -> None:
-    """Let accelerate shard over processors, which it does over GPUs alone: all else is as it is there."""
+    """Let accelerate shard over processors, which it does only over GPUs; nothing else is changed."""
     begin = PartialState.__init__
 
     def begin_as_gpus(state: PartialState, *words: Any, **more: Any) -> None:
@@ -97,7 +97,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
 
 
 def write_in_fork(data: Path) -> None:
-    """Write what is tuned where this process computes nothing itself."""
+    """Write models and rows in another process, because this one must compute nothing."""
     from tests.containers.forks import fork_each
 
     assert fork_each(1, lambda _: write_inputs(data)) == [0]

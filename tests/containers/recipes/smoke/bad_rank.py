@@ -1,4 +1,4 @@
-"""The smoke test on ranks of which the second sends a wrong number, as a broken card would."""
+"""Runs the smoke test on ranks of which the second sends a wrong number, as a broken card would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smoke test on ranks that add up half of what tensor ranks send each other."""
+"""Runs the smoke test on ranks that add up only half of what tensor ranks send each other."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_rank_that_sends_a_wrong_number_is_named_with_its_node_and_not_tried_a
 
 
 def test_ranks_whose_torch_finds_no_accelerator_do_not_fall_back_to_processors(tmp_path: Path) -> None:
-    """A node of 13 dollars an hour would train on its processors, and nothing would say so."""
+    """Otherwise a node of 13 dollars an hour would train on its processors, and nothing would say so."""
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "dev/accel").mkdir(parents=True)
     (tmp_path / "dev/accel/accel0").touch()
@@ -81,7 +81,7 @@ def test_a_layout_that_would_train_wrongly_is_named_and_the_others_are_tried_all
 
 def test_small_clusters_try_every_layout_and_large_ones_those_of_small_and_of_whole_degrees() -> None:
     four = [str(layout) for layout in layouts_of(4, 2)]
-    assert len(four) == len(set(four)) == 8  # of ten; two ranks a node cannot be four tensor ranks
+    assert len(four) == len(set(four)) == 8  # of ten layouts; two ranks on a node cannot be four tensor ranks
     assert "sharded=2 × tensor=2" in four
     many = list(layouts_of(128, 8))
     assert {layout.tensor for layout in many} == {1, 2, 8}

@@ -1,4 +1,4 @@
-"""What a training is promised about its checkpoints, of this format or another: kept, found, or refused."""
+"""Checkpoints are kept, found or refused as a training was promised, in this format and in others."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_step_that_is_none_is_refused(tmp_path: Path, step: object) -> None:
         checkpoints.save(step, weights(1))  # type: ignore[arg-type]  # hostile on purpose
 
 
-# What another Slipway saved is not damage: training refuses to pass it over, and nothing of it is lost.
+# A checkpoint of another Slipway is not damaged: training does not skip it, and nothing of it is lost.
 
 
 def step(folder: Path, number: int) -> Path:
@@ -240,7 +240,7 @@ def step(folder: Path, number: int) -> Path:
 
 
 def make_newer(folder: Path, **changes: object) -> bytes:
-    """Write it as a later release would: another schema, more facts, and its right digest."""
+    """Write it as a later release would: with another schema, more facts, and the right digest."""
     path = folder / manifest.NAME
     body = json.loads(path.read_bytes()) | {"schema": manifest.SCHEMA + 1, "sharding": "2-d"} | changes
     del body["sha256"]

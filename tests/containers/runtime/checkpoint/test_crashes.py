@@ -1,4 +1,4 @@
-"""A checkpoint survives the end of any process at any moment: an exhaustive sweep, with real processes."""
+"""A checkpoint survives the end of any process at any moment; real processes try every moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failing disk or a rival attempt does to checkpoints: nothing to those that were saved."""
+"""A failing disk or a rival attempt does nothing to saved checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank reads to go on is verified as it is read: nothing twice, nothing unseen, alike on all ranks."""
+"""A rank verifies what it reads to resume: every byte, each once, with the same outcome on all ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILE = "rank-00000.safetensors"
 
 
 class CountingFolder(CheckpointFolder):
-    """Note which stretches of files are read."""
+    """Record which parts of files are read."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -44,7 +44,7 @@ class CountingFolder(CheckpointFolder):
 
 
 def taking(kept: dict[int, bytes], rank: int = 0) -> Take:
-    """Return what reads all that a rank saved."""
+    """Return a reader of all that a rank saved."""
 
     def take(found: Resumed) -> None:
         kept.clear()

@@ -1,4 +1,4 @@
-"""The tensor file is the safetensors format, read without trust; boxes of tensors are cut and met."""
+"""Tensor files are safetensors, read without trust; boxes of tensors are cut and joined."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def digest(content: bytes) -> Digest:
 
 
 def read(path: Path, content: bytes) -> dict[str, TensorData]:
-    """Read a file as those of models are read, stretch by stretch; `path` is for messages."""
+    """Read a file in parts, as models are read; `path` is for messages."""
     body = memoryview(content)
     entries = decode_entries(path, len(content), lambda start, length: body[start : start + length])
     return {
@@ -155,12 +155,12 @@ def test_tensors_that_are_none_cannot_be_made(dtype: str, shape: tuple[int, ...]
         TensorData(dtype=dtype, shape=shape, data=memoryview(bytes(size)))
 
 
-# A stretch of a flattened tensor is a few boxes; boxes meet where their tensors do.
+# A part of a flattened tensor is a few boxes; boxes intersect where their tensors do.
 SHAPES = st.lists(st.integers(1, 5), max_size=4).map(tuple)
 
 
 def numbers(box: Box, shape: tuple[int, ...]) -> list[int]:
-    """Number the elements of a box as they lie in the flattened whole, in the box's own order."""
+    """Return the flat numbers of a box's elements in the whole tensor, in the box's own order."""
     steps = strides(shape)
     sides = [range(start, end) for start, end in zip(box.offsets, box.ends, strict=True)]
     return [sum(at * step for at, step in zip(place, steps, strict=True)) for place in product(*sides)]

@@ -1,4 +1,4 @@
-"""What is no plain tensor is refused; ranks talk over a real process group."""
+"""Anything but plain tensors is refused; ranks communicate over a real process group."""
 
 from __future__ import annotations
 

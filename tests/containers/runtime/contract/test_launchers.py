@@ -1,4 +1,4 @@
-"""Each platform's variables become the same contract; what no platform would set is refused."""
+"""Each platform's variables become the same contract; values that no platform would set are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ranks find in their environment beside the contract, by what their node really has."""
+"""Ranks find in their environment what their node really has, in addition to the contract."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NOTHING: tuple[str, ...] = ()
         ({}, NOTHING, True),
         ({**DL1, **STAND_IN}, NOTHING, True),
         ({**TRN1, **STAND_IN}, NOTHING, True),
-        ({**DL1, **STAND_IN}, ("nvidia0",), True),  # a yard on somebody's machine with a GPU
+        ({**DL1, **STAND_IN}, ("nvidia0",), True),  # a yard on a machine that has a GPU
         (DL1, ("accel/accel0",), False),
         (DL1, ("hl0",), False),
         (TRN1, ("neuron0",), False),
-        ({}, ("nvidia0",), False),  # nobody promised it, and it is there
+        ({}, ("nvidia0",), False),  # nobody promised the device, but it is there
     ],
 )
 def test_accelerate_joins_processors_into_one_training_wherever_they_do_the_work(

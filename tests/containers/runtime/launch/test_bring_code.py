@@ -13,9 +13,9 @@ from pathlib import Path
 import slipway.containers.runtime.launch as launch
 
 PROGRAM = (Path(launch.__file__).parent / "bring_code.py").read_text(encoding="utf-8")
-# The container has nothing of this environment, where Slipway is installed.
+# The container has no part of this environment, in which Slipway is installed.
 PYTHON = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-# In place of boto3 and of S3: a folder. And tarfile as Debian 12's Python has it, 3.11.2: without filters.
+# A folder stands in for boto3 and S3, and tarfile is as in Debian 12's Python 3.11.2, without filters.
 CLIENT = """
 import io, pathlib, tarfile
 whole = tarfile.TarFile.extractall

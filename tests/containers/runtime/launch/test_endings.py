@@ -1,4 +1,4 @@
-"""A rank ends with its own exit code whatever lives in it, and a platform is told why a job failed."""
+"""A rank ends with its own exit code whatever threads it has, and a platform is told why a job failed."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_sys_exit_means_what_python_says(tmp_path: Path, end: str, code: int, sa
     assert (ran.returncode, ran.stderr) == (code, said)
 
 
-# SageMaker shows a person what /opt/ml/output/failure says.
+# SageMaker shows its user the text of /opt/ml/output/failure.
 
 
 def sagemaker(root: Path) -> dict[str, Any]:
     (root / "proc").symlink_to("/proc")
     hosts = {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1", "TRAINING_JOB_NAME": "gpt-1"}
-    # As the platform sets it; the fixture's variables are Batch's.
+    # Set as SageMaker does; the fixture has Batch's variables.
     return {**hosts, "SLIPWAY_ROOT": root}
 
 

@@ -1,4 +1,4 @@
-"""The health of NVIDIA GPUs, asked of programs that answer as NVIDIA's do, well and with each fault."""
+"""The health of NVIDIA GPUs is judged by programs that answer as NVIDIA's do, healthy and with each fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FALLEN = (
     "GPU has fallen off the bus.\n"
 )
 
-# By fault: what the job's log, or Slurm's reason, says of it.
+# For each fault, the words of the job's log or of Slurm's reason.
 SAID = {
     "one-missing": "nvidia-smi sees 7 of 8 GPUs",
     "lost": "nvidia-smi -q -x fails (Unable to determine the device handle for GPU 0000:04:00.0: "
@@ -158,7 +158,7 @@ def test_a_setting_that_dcgm_dislikes_does_not_make_a_node_ill(machine: Machine)
     ],
 )
 def test_older_releases_of_dcgm_are_understood(results: dict[str, object], found: bool) -> None:
-    """Their JSON is as NvvsCommon.h of DCGM 2 and 3 describes it."""
+    """Their JSON is that of NvvsCommon.h in DCGM 2 and 3."""
     tests = [{"name": "Page Retirement/Row Remap", "results": [results]}]
     answer = {"DCGM GPU Diagnostic": {"test_categories": [{"category": "Deployment", "tests": tests}]}}
     severe = [words for severity, words in gpus._failures(answer) if "Persistence" not in words]

@@ -1,4 +1,4 @@
-"""One launcher a node starts the ranks, tells them all, and ends with the training's own exit code."""
+"""A launcher on each node starts its ranks, tells them their places, and ends with their exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that trained alone are told of; ranks that met, or need not, are not."""
+"""Ranks that trained alone are reported; ranks that met, or need not meet, are not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from slipway.containers.runtime.launch.node_roles import WORKED_ALONE
 from tests.containers.runtime.nodes import Cluster, Node
 
-LOOKED_AT = "pause 2"  # a rank that has ended is not looked at
+LOOKED_AT = "pause 2"  # the launcher does not look at a rank that has ended
 
 
 @pytest.fixture
 def torch(tmp_path: Path) -> str:
-    """Return the word that loads a library which is called as PyTorch's."""
+    """Return the worker's command that loads a library with the name of PyTorch's."""
     return loading(tmp_path, "libtorch_cpu.so")
 
 
@@ -61,7 +61,7 @@ def test_ranks_that_met_at_a_place_of_their_own_are_not_told_of(cluster: Cluster
 def test_ranks_that_form_a_group_and_send_each_other_nothing_are_told_of(
     cluster: Cluster, torch: str
 ) -> None:
-    """accelerate leaves them so on processors if nobody sets ACCELERATE_USE_CPU."""
+    """accelerate leaves ranks alone on processors unless ACCELERATE_USE_CPU is set."""
     node = cluster.start({"*": [torch, "greet 40", LOOKED_AT]}, SLIPWAY_PROCESSES_PER_NODE=2)
     (line,) = warnings([node])
     assert "formed a process group, and sent each other nothing" in line

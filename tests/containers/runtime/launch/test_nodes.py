@@ -1,4 +1,4 @@
-"""Nodes that are joined into one job: they meet, watch each other, and end together with the right code."""
+"""Nodes of one job meet, watch each other, and end together with the right exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F30: a Spot instance that EC2 takes back ends the job resumable, when all ranks have saved."""
+"""F30: if EC2 takes a Spot instance back, all ranks save and the job ends resumable."""
 
 from __future__ import annotations
 

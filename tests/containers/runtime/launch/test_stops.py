@@ -1,4 +1,4 @@
-"""A job that is asked to stop: all ranks of all nodes save in the time that is left, and ends resumable."""
+"""When a job is asked to stop, all ranks of all nodes save in time, and it ends resumable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.containers.runtime.nodes import Cluster, ready
 from tests.fault_clock import FaultClock
 
 SAVING = {"*": ["save"]}
-SLOW_SAVE_SECONDS = 4.5  # more than the moment that ranks of a failed job are given
+SLOW_SAVE_SECONDS = 4.5  # longer than the time that ranks of a failed job get
 
 
 @pytest.mark.parametrize("asked", [0, 1])

@@ -1,4 +1,4 @@
-"""F05: a rank that is much slower than the rest is named once and in the end, and nothing is ended for it."""
+"""F05: a rank that is much slower than the rest is named once and at the end, but nothing is stopped."""
 
 from __future__ import annotations
 

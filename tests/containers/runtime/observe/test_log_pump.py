@@ -1,4 +1,4 @@
-"""What ranks print arrives line by line, whole, named and harmless."""
+"""The output of ranks arrives in whole lines, with the rank's name and nothing harmful."""
 
 from __future__ import annotations
 

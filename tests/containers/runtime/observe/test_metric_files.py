@@ -1,4 +1,4 @@
-"""Files of metrics become lines of the log: whole records, each once, whatever else lies in the folder."""
+"""Files of metrics become lines of the log: whole records, each once, whatever else is in the folder."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_slipway_s_own_charts_pipes_and_damaged_files_are_passed_over(tmp_path: 
 def test_no_content_of_an_event_stops_the_reader(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int
 ) -> None:
-    """A record of the right frame may hold anything: its crc is of whoever wrote it."""
+    """A record with a right frame may hold anything: any writer can compute its CRC."""
     folder = tmp_path_factory.mktemp("events")
     files, whole = MetricFiles(folder), scalars_record(2.0, 10, {"loss": 2.5})
     frame = whole[:12] + (data + bytes(len(whole)))[: len(whole) - 16] + whole[-4:]

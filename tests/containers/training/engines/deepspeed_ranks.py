@@ -1,4 +1,4 @@
-"""Trainings under DeepSpeed whose gradients are no numbers: `python -m …deepspeed_ranks PORT`."""
+"""Runs trainings under DeepSpeed whose gradients are not finite: `python -m …deepspeed_ranks PORT`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told_by(zero: str) -> str:
     settings = {"engine": "deepspeed", "zero": zero, "optimizer": "adamw", "learning_rate": "0.01"}
     loop, model, _ = build_loop(settings)
     loop.step(0, one_batch())
-    model.pooler.register_full_backward_hook(_not_a_number)  # after a loss that is one
+    model.pooler.register_full_backward_hook(_not_a_number)  # after a finite loss
     try:
         loop.step(1, one_batch())
     except NotFinite as error:

@@ -1,6 +1,6 @@
-"""NxD and torch-xla as far as the Neuron engine calls them, on one processor.
+"""Stands in for NxD and torch-xla as far as the Neuron engine calls them, on one processor.
 
-Every call is held to the signature that was published, and computes what NxD documents for one rank.
+Every call must have the published signature, and computes what NxD documents for one rank.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def signature_of(name: str) -> inspect.Signature:
 
 
 def held(name: str, does: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function be called only as its namesake may be."""
+    """Let a function be called only with the signature of its original."""
     signature = signature_of(name)
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -100,7 +100,7 @@ def _configure(**settings: Any) -> dict[str, Any]:
 
 
 def _build_model(settings: Mapping[str, Any], build: Callable[[], nn.Module]) -> Model:
-    """Make each module's parameters, empty, and let them be filled, as NxD does from the meta device."""
+    """Make empty parameters for each module and let them be filled, as NxD does from the meta device."""
     model, fill = build(), settings["model_init_config"]["param_init_fn"]
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
@@ -115,7 +115,7 @@ def _build_optimizer(settings: Mapping[str, Any], kind: Any, parameters: Any, **
 
 
 class Adam(torch.optim.Optimizer):  # type: ignore[misc]  # torch counts as untyped
-    """Count steps in whole numbers, as NxD's does and torch's does not."""
+    """Count steps in whole numbers as NxD's optimizer does; torch's does not."""
 
     def __init__(self, parameters: Any, *, lr: float) -> None:
         super().__init__(parameters, {"lr": lr})
@@ -167,7 +167,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def modules() -> dict[str, ModuleType]:
-    """Return the modules that the engine imports, with nothing in them but what is listed."""
+    """Return the modules that the engine imports, which contain only the listed names."""
     found: dict[str, ModuleType] = {}
     for name, does in FUNCTIONS.items():
         path, _, leaf = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""Two ranks of the SMP engine on a stand-in of SMP, and one of the native engine: `python -m … FOLDER`."""
+"""Runs two ranks of the SMP engine on a stand-in, and one of the native engine: `python -m … FOLDER`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS, SAVED_AFTER = 3, 2
 
 
 def stand_in() -> ModuleType:
-    """Return SMP as far as it is called: its `init` takes what AWS's page lists, and makes no groups."""
+    """Return a stand-in of SMP: its `init` takes the settings of AWS's page, and makes no groups."""
     module = ModuleType("torch.sagemaker")
     kinds = {"int": int, "bool": bool}
 
@@ -77,7 +77,7 @@ def trained(engine: Any, layout: Layout, rank: int, steps: range) -> list[float]
 
 
 class Saved:
-    """Hold what an engine saves, whole, as any other reads it."""
+    """Hold what an engine saves as whole tensors, as another engine reads it."""
 
     def __init__(self, tensors: Mapping[tuple[str, str], Tensor]) -> None:
         self._tensors = tensors

@@ -1,4 +1,4 @@
-"""What a training under DeepSpeed says when its numbers end."""
+"""A training under DeepSpeed says so when its numbers are not finite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ require("deepspeed")
 
 @pytest.mark.slow
 def test_a_gradient_that_is_no_number_ends_the_training_with_advice_at_every_stage() -> None:
-    """DeepSpeed itself returns such a norm, or stops at an assertion: neither is what a person is told."""
+    """DeepSpeed itself returns such a norm, or stops at an assertion; a user is told neither."""
     module = "tests.containers.training.engines.deepspeed_ranks"
     found = run_module(module, free_port(), LOCAL_RANK="0")
     assert found.returncode == 0, found.stderr
@@ -30,7 +30,7 @@ def test_a_gradient_that_is_no_number_ends_the_training_with_advice_at_every_sta
 
 
 def test_without_deepspeed_its_engine_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image may have torch alone, as a machine of one's own often has."""
+    """An image may have only torch, as a user's own machine often does."""
     monkeypatch.setitem(sys.modules, "deepspeed", None)
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
     parts, _ = tiny_parts(settings={"zero": "1"})

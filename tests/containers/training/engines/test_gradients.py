@@ -15,7 +15,7 @@ from slipway.containers.training.engines.gradients import GradientSum
 def test_gradients_add_up_over_micro_batches_in_fp32(precision: torch.dtype) -> None:
     layer, idle = torch.nn.Linear(4, 3).to(precision), torch.nn.Linear(2, 2)
     sums = GradientSum([*layer.parameters(), *idle.parameters()], world=1)
-    for _ in range(2):  # what the first step left is not in the second's
+    for _ in range(2):  # the second step's sums contain nothing of the first's
         rows = [torch.randn(2, 4).to(precision) for _ in range(3)]
         expected = torch.zeros(3, 4)
         for row in rows:

@@ -1,6 +1,6 @@
-"""The Neuron engine calls NxD as it was published, and its own part computes what the native engine does.
+"""The Neuron engine calls NxD as published, and its own part computes what the native engine does.
 
-NxD itself is a stand-in here: neither Trainium nor torch-neuronx was there to try.
+NxD is a stand-in here, because neither Trainium nor torch-neuronx was available.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def neuron(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name, module in nxd_stand_in.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
     yield importlib.import_module(MODULE)
-    del sys.modules[MODULE]  # it holds the stand-ins
+    del sys.modules[MODULE]  # it has imported the stand-ins
 
 
 def parts(**changes: Any) -> EngineParts:

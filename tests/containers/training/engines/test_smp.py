@@ -1,6 +1,6 @@
 """The SMP engine calls SMP v2 as AWS published it, and trains what the native engine does.
 
-SMP itself is a stand-in here: its image was not there to try.
+SMP is a stand-in here, because its image was not available.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user trains on clusters: the nodes import this file, and nothing of Slipway's."""
+"""A user's models for clusters: the nodes import this file, which imports nothing of Slipway's."""
 
 from __future__ import annotations
 

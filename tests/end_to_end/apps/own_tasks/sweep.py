@@ -11,7 +11,7 @@ import torch
 
 from slipway import HParams, SlipwayError, Task, orchestrate, search
 
-models: Any = import_module("models")  # the file beside this one: type checkers look elsewhere
+models: Any = import_module("models")  # the file next to this one, which type checkers do not find
 FOLDER, *ON = sys.argv[1:]
 EPOCHS = 2
 NODES = {"fast": 1, "slow": 2}

@@ -1,8 +1,8 @@
-"""A training that is struck as FAULTS says while it runs, until UNTIL seconds after its first step.
+"""A training that FAULTS strike while it runs, until UNTIL seconds after its first step.
 
-Its weights are a chain of digests, one for each step, so that its end is the same or wrong to the bit. Its
-ranks go from step to step together, and give up on a peer that is silent, as torch's process groups do. Each
-fault strikes once, in whichever attempt its time comes: its number, `hang`, `full` or `cut`, second and rank.
+Its weights are a chain of digests, one for each step, so that its result is right or wrong to the bit. Its
+ranks do each step together, and give up on a silent peer, as torch's process groups do. Each fault strikes
+once, in the attempt in which its time comes: FAULTS has its number, `hang`, `full` or `cut`, second and rank.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def reach(ends: float) -> socket.socket:
 
 
 def together(peers: list[socket.socket], word: bytes) -> bytes:
-    """Tell rank 0's word to all once all are here; raise OSError for a peer that is silent or gone."""
+    """Send rank 0's word to all once all have arrived; raise OSError for a peer that is silent or gone."""
     if rank == 0:
         for each in peers:
             hear(each)
@@ -109,7 +109,7 @@ def cut() -> None:
 
 
 def full() -> None:
-    """Let no file grow for a while: the same refusal of a write as on a disk that is full."""
+    """Let no file grow for a while, so that writes fail as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
     signal.signal(signal.SIGALRM, lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1)))
     signal.setitimer(signal.ITIMER_REAL, FULL_SECONDS)

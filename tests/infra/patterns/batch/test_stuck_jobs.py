@@ -1,4 +1,4 @@
-"""A job whose nodes never join is cancelled with the reason: no time limit of its queue would do it."""
+"""A job whose nodes never join is cancelled with the reason, which no time limit of its queue would do."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_job_that_runs_or_waits_for_another_reason_by_then_is_left_alone() -> 
 
 
 def test_the_rule_may_start_its_runbook_and_no_other() -> None:
-    """AWS asks for the document and for the execution; the definition is what the target names."""
+    """AWS checks the permission on the document and on the execution; the target names the definition."""
     (may,) = [each for name, each in roles().items() if name.startswith("StuckRule")]
     start = next(each for each in may if each["Action"] == "ssm:StartAutomationExecution")
     definition, execution, document = sorted(map(as_text, start["Resource"]))

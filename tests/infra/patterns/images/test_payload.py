@@ -1,4 +1,4 @@
-"""What a bake gets of this package: the same bytes for the same files, and a wheel that pip installs."""
+"""A bake gets this package as the same bytes for the same files, and as a wheel that pip installs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small one of our own: nobody edits it meanwhile."""
+    """Use a small package, which nobody edits meanwhile."""
     files = {
         "infra/components/uv.txt": "uv==1\n",
         "containers/images/small/requirements.txt": "torch==1\n",

@@ -1,4 +1,4 @@
-"""The nodes of c6i: equal, near each other, one thread a core, and not taken away under a job."""
+"""The nodes of c6i are equal and close, have one thread per core, and are not ended under a job."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_alarm_reads_what_the_nodes_report() -> None:
 
 
 def test_nodes_that_have_stopped_do_not_keep_the_alarm_on_and_stop_the_next_ones() -> None:
-    """A period without a report counts as work; an alarm of a bare metric would look at older ones."""
+    """A period without a report counts as work; an alarm on the bare metric would use older values."""
     alarm = alarm_called("AllIdle")
     reports, idle = alarm["Metrics"]
     assert (reports["Id"], reports["ReturnData"]) == ("reports", False)

@@ -1,4 +1,4 @@
-"""What an estimate counts around a cluster's nodes is what its stacks create."""
+"""An estimate counts around a cluster's nodes exactly what its stacks create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every network card is opened, through a group that EFA can pass, on nodes that are close to each other."""
+"""Nodes use every network card, have a security group that lets EFA through, and are close to each other."""
 
 from __future__ import annotations
 

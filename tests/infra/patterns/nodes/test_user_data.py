@@ -1,4 +1,4 @@
-"""A node's first boot: a MIME message that cloud-init reads, and values that stay values."""
+"""User data is a MIME message that cloud-init reads, and no value in it becomes code."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def written_files(document: str) -> dict[str, dict[str, str]]:
 
 
 def test_it_is_one_mime_message_of_one_cloud_config() -> None:
-    """Whatever a node does is in its machine image: a script here would run at the first boot only."""
+    """A node's scripts for each boot are in its image: a script here would run only at the first boot."""
     assert [part.get_content_type() for part in parts(user_data())] == ["text/cloud-config"]
 
 
@@ -110,9 +110,9 @@ def unpacked(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_node_of_awss_own_ami_is_brought_what_a_bake_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One source, two ways in: the scripts and units are those that the component node-boot installs."""
+    """User data brings the same scripts and units that the component node-boot installs."""
     told = unpacked(tmp_path, monkeypatch)
-    scripts = {*BOOT.glob("*.sh")} - {*BOOT.glob("verify_*")}  # which only a bake's tests call
+    scripts = {*BOOT.glob("*.sh")} - {*BOOT.glob("verify_*")}  # only a bake's tests call these
     installed = {"usr/lib/slipway": scripts, "usr/lib/systemd/system": (BOOT / "units").iterdir()}
     for folder, files in installed.items():
         for file in files:
@@ -130,7 +130,7 @@ def test_a_node_of_awss_own_ami_is_brought_what_a_bake_holds(
 
 
 def test_awss_own_agent_keeps_its_settings_and_gets_ours() -> None:
-    """The GPU's AMI says in the same file that the agent may give GPUs to tasks; Batch names the cluster."""
+    """In the same file, the GPU AMI lets the agent give GPUs to tasks, and Batch names the cluster."""
     settings = written_files(user_data(**GPU))["/etc/ecs/ecs.config"]
     assert settings["append"]
     assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m\n" in settings["content"]

@@ -1,11 +1,11 @@
-"""What several subjects name: types of resources, paths in them, and the marks of BAD."""
+"""Names that several templates use: resource types, paths in them, and the marks of BAD."""
 
 from __future__ import annotations
 
-GONE = object()  # takes the key away
+GONE = object()  # removes the key
 
 Path = tuple[str | int, ...]
-# A rule, a type of which GOOD has one resource, a path from its properties, and the wrong value there.
+# A rule, a type with one resource in GOOD, a path from its properties, and the wrong value there.
 BadRow = tuple[str, str, Path, object]
 
 DATA = ("LaunchTemplateData",)

@@ -1,4 +1,4 @@
-"""What is around jobs: rights, networks, storage, messages, bakeries; what passes, what does not."""
+"""Good and bad templates of what surrounds jobs: permissions, networks, storage, messages, bakeries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release of Ubuntu is pinned together with packages that have headers for its kernel, or not at all."""
+"""An Ubuntu release is pinned only together with packages that have headers for its kernel."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_all_images_are_pinned_to_one_hour_and_each_archive_is_asked_once_a_mome
 
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have the command write into a copy, with an archive whose packages fit the releases of noble alone."""
+    """Let the command write into a copy, with an archive whose packages fit only the releases of noble."""
     copytree(CONTAINERS / "images", tmp_path / "images")
 
     def kernels(suite: str, _moment: str) -> Kernels:
@@ -200,7 +200,7 @@ def test_a_file_without_a_checksum_is_held_to_what_arrives_now(archive: str, tmp
 
 @IMAGES
 def test_a_shipped_parent_is_one_release_that_is_not_newer_than_its_packages(image: str) -> None:
-    """A bake of today and one of next month begin with the same AMI."""
+    """A bake today and one next month begin with the same AMI."""
     (declared,) = [each for each in MACHINE_IMAGES if each.name == image]
     assert not moves(pinned_parent(declared))
     assert lock_problems(CONTAINERS, image) == ()

@@ -1,4 +1,4 @@
-"""An image of a project's own: which files make it, what stands on top of them, and what is refused."""
+"""A project's own image consists of the right files with our code on top; other files are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DOCKERFILE = "FROM python:3.12-slim\nCOPY extra.txt /\n"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with an image, in which a person stands."""
+    """Enter a project that has an image."""
     files = {"cdk.json": "{}", "clusters.py": "", "images/vision/Dockerfile": DOCKERFILE}
     folder = write(tmp_path / "mine", {**files, "images/vision/extra.txt": "1", "train.py": ""})
     monkeypatch.chdir(folder)

@@ -1,4 +1,4 @@
-"""No AMI that cannot drive its nodes passes; one of the user's own is judged as what it was made from."""
+"""An AMI that cannot drive its nodes does not pass; a user's own is judged by the one it was made from."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_machine_image_of_your_own_is_described_as_the_one_that_it_was_made_fr
 @pytest.mark.parametrize("kind", ["batch", "mpi", "slurm"])
 @pytest.mark.parametrize("name", ["p5.48xlarge", "g5.xlarge", "trn1.32xlarge", "dl1.24xlarge"])
 def test_no_ami_passes_that_lacks_what_drives_the_type(kind: str, name: str) -> None:
-    """Whatever was declared: a target may be older than the rule that refuses its declaration."""
+    """This holds for any declaration, because a target may be older than the rule that refuses it."""
     image = {"batch": "gaudi-ecs", "mpi": "cpu-mpi", "slurm": "neuron-slurm"}[kind]
     cluster = replace(NODES[kind], instance_type=name, machine_image=image)
     processors = {"ecs-agent": "1", "open-mpi": "4", "slurm": "25", "pcs-agent": "1"}

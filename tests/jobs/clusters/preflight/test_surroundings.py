@@ -120,7 +120,7 @@ def test_a_controller_that_would_have_to_change_its_size_is_told_of_before_the_d
         assert "slipway cluster destroy trn1" in found.fix
 
 
-# What SageMaker lets an account train with: asked before a deployment, and never guessed.
+# SageMaker is asked before a deployment what the account may train with; nothing is guessed.
 SAGEMAKER = declared("sagemaker", SageMakerCluster)
 TYPE = "ml.p4d.24xlarge"
 
@@ -183,7 +183,8 @@ def test_quotas_and_amis_of_ec2_are_no_question_of_training() -> None:
         assert verdict(check, SAGEMAKER, training=LIMITS).outcome is CheckOutcome.OK, check
 
 
-# EC2's quotas of vCPUs in preflight: every one that counts the cluster's machines, and all else there.
+# Preflight checks every vCPU quota that counts the cluster's machines, together with all other machines
+# there.
 
 
 def test_what_is_deployed_beside_the_cluster_fails_it_and_the_sum_is_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""What the estimate says of its accuracy comes out of published rows; the articles' are met."""
+"""Published rows confirm what the estimate says about its accuracy, and the articles' figures are met."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_word_has_a_line_for_every_device() -> None:
 
 
 def test_every_row_of_other_people_was_predicted_with_nothing_of_its_table_known() -> None:
-    """And again, those whose table has another row of the model, with that one known."""
+    """Judge the rows again whose table has another row of the model, with that row known."""
     tables = {row.table for row in other_rows()}
     first = [each for each in FOUND if each.table in tables][: len(other_rows())]
     assert [each.published for each in first] == [row.sequences_per_second for row in other_rows()]
@@ -84,7 +84,7 @@ def test_every_row_of_other_people_was_predicted_with_nothing_of_its_table_known
 
 
 def test_nine_of_ten_rows_lie_in_the_range_that_was_told_without_their_own_table() -> None:
-    """Judge all rows, and each word that more than a handful of tables has rows for."""
+    """Judge all rows, and each word for which more than a handful of tables have rows."""
     assert held(FOUND) >= 0.9
     for word in ("calibrated", "predicted"):
         assert held([each for each in FOUND if each.word == word]) >= 0.9
@@ -135,7 +135,7 @@ def test_what_nobody_measured_has_a_range_that_is_wider_by_a_stated_factor() -> 
 
 
 def test_the_ranges_are_no_wider_than_they_have_to_be() -> None:
-    """A range that always holds tells nothing."""
+    """A range that always holds would say nothing."""
     told = {word: median(each.spread for each in FOUND if each.word == word) for word in WORDS}
     assert told["calibrated"] < math.log(1.35)
     assert told["predicted"] < math.log(1.6)
@@ -205,7 +205,7 @@ def test_a_band_holds_at_least_nine_of_ten_of_any_rows(errors: list[float]) -> N
     assert band.near == sum(abs(each.error) <= NEAR for each in found)
 
 
-# The articles' tables: what the project promises to reproduce.
+# The articles' tables, which the project promises to reproduce.
 ROWS = tuple(check())
 
 

@@ -1,4 +1,4 @@
-"""Calibration as data: where the numbers come from, which row an estimate stands on, and what is refused."""
+"""Calibration data names its sources, gives each estimate the right row, and refuses wrong rows."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_accelerator_that_nobody_measured_is_left_to_a_guess_with_a_wide_rang
 
 
 def test_a_utilisation_follows_the_peak_that_it_was_divided_by() -> None:
-    """Somebody corrects the catalogue's peak: the predicted rate stays what was measured."""
+    """If somebody corrects the catalogue's peak, the predicted rate stays what was measured."""
     own = asked(nodes=16)
     corrected = replace(own, cluster=replace(own.cluster, peak_flops=own.cluster.peak_flops * 2))
     before = throughput(own.model, own.cluster, own.layout, find_calibration(OURS, own).calibration)
@@ -147,7 +147,7 @@ def test_the_user_s_own_measurement_takes_the_place_of_ours_for_that_model_only(
     known = find_calibration(rows, asked(nodes=16))
     assert known.calibration.utilisation == pytest.approx(mine.utilisation)
     assert known.word == "calibrated"
-    assert find_calibration(rows, asked(nodes=8)).measured is None  # ours is gone
+    assert find_calibration(rows, asked(nodes=8)).measured is None  # our own row is gone
     other = asked(model="bert-1.5b", nodes=1, layout=TABLES["dl1/bert-1.5b"].layout)
     assert find_calibration(rows, other) == find_calibration(OURS, other)
 
@@ -161,7 +161,7 @@ def test_a_run_is_met_exactly_by_what_it_calibrates() -> None:
 
 
 def test_a_run_that_only_a_perfect_network_explains_is_met_by_what_it_calibrates() -> None:
-    """Its utilisation alone, with the class's network, would tell a slower run than the one that was seen."""
+    """Its utilisation alone, with the class's network, would predict a slower run than the measured one."""
     of = asked(model="bert-1.5b", nodes=8, layout=TABLES["dl1/bert-1.5b"].layout)
     row = fit_measurement(run_of(8, 5000.0, model="bert-1.5b"), of, (), ())
     known = find_calibration((row,), of, ())
@@ -196,7 +196,7 @@ def test_rows_that_are_about_as_near_count_together_and_are_told() -> None:
 
 
 def test_an_accelerator_whose_prior_is_a_guess_is_told_with_a_guess_s_range() -> None:
-    """Gaudi 2 and Trainium 2 have rows of their own in the table of priors, and nobody's measurement."""
+    """Gaudi 2 and Trainium 2 have rows in the table of priors, but nobody's measurement."""
     layout = Layout(micro_batch=8)
     gaudi = replace(cluster_of(instance_type("dl1.24xlarge"), 1), accelerator="gaudi2", peak_flops=432e12)
     unknown = replace(gaudi, accelerator="nobody's")
@@ -258,7 +258,7 @@ def test_another_sequence_length_is_another_model_to_a_calibration() -> None:
 
 
 def test_an_estimate_decodes_the_published_rows_of_its_own_accelerator_alone() -> None:
-    """All rows together are half of what an estimate takes."""
+    """Reading all rows takes half of an estimate's time."""
     shipped = nearest._lines_by_accelerator()
     assert sum(map(len, shipped.values())) == len(other_rows())
     for accelerator, lines in shipped.items():

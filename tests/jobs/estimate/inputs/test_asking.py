@@ -62,7 +62,7 @@ def test_a_size_that_cannot_work_is_refused_with_one_that_can() -> None:
     assert "at most 16" in refused.value.hint
 
 
-# Where an estimate is for: what is declared, a type by itself, or what is deployed.
+# An estimate is for a declared cluster, a type, or a deployed cluster.
 RATES = known_rates()
 
 
@@ -100,7 +100,7 @@ def workload(**settings: str) -> Workload:
 
 
 def test_an_epoch_of_sst2_has_the_steps_that_the_recipe_makes_of_it() -> None:
-    assert workload(global_batch="64").steps == 67_349 // 64  # what is left of an epoch waits for the next
+    assert workload(global_batch="64").steps == 67_349 // 64  # the rest of an epoch is left for the next one
     assert workload(epochs="3").steps == 3 * 1052
     assert workload(steps="20").steps == 20
     assert workload(steps="2000").steps == 1052

@@ -1,4 +1,4 @@
-"""Any model by its config.json, or by its sizes: counted as transformers counts it, or refused by name."""
+"""Any model, given by config.json or by sizes, is counted as transformers counts it, or refused by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LLAMA_3_8B: Mapping[str, object] = {
     "vocab_size": 128256,
     "max_position_embeddings": 8192,
 }
-# Sizes that differ from each architecture's defaults, small enough to be counted at once.
+# Sizes that differ from each architecture's defaults, and are small enough to be counted at once.
 SMALL: Mapping[str, Mapping[str, object]] = {
     "llama": {"head_dim": 96},
     "qwen3": {"head_dim": 64, "tie_word_embeddings": True},
@@ -96,7 +96,7 @@ def test_a_published_model_has_the_size_that_it_is_named_after(tmp_path: Path) -
     assert parameter_count(workload.model) == pytest.approx(8.03e9, rel=0.001)
     assert (workload.model.key_value_heads, workload.model.gated) == (8, True)
     assert workload.name == tmp_path.name
-    assert workload_of(str(tmp_path), {}).model == workload.model  # the folder that has it
+    assert workload_of(str(tmp_path), {}).model == workload.model  # the folder with the file
 
 
 def test_experts_that_a_token_does_not_pass_are_held_and_not_computed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The user's own files, whole or not at all with every mistake by name, and the prices that AWS lists."""
+"""A user's own files are taken as a whole or refused with every mistake; AWS's price lists are read."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_run_is_never_judged_by_what_it_taught_itself(home: Path) -> None:
     assert taught[0] in measurements(without_run="run-8")
 
 
-# What AWS's price list says, and what is kept of it.
+# Which parts of AWS's price list are kept.
 
 
 def term(unit: str, usd: float, **attributes: str) -> dict[str, object]:
@@ -209,7 +209,7 @@ def test_a_list_that_gives_no_answer_changes_nothing(
 def test_spot_prices_of_the_account_are_kept_and_estimates_use_them(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
-    """The yard's Spot price is moto's, the same for every type; the way in is that of AWS."""
+    """The yard's Spot price is moto's, the same for every type; it is asked for as on AWS."""
     err = slipway.told(
         "instance", "refresh-prices", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge"
     )

@@ -1,4 +1,4 @@
-"""What a user of the estimate may rely on, whatever the shapes."""
+"""Rates keep their promises to a user of the estimate, for all shapes."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_data_parallelism_hides_less_of_what_it_sends_than_fsdp_does() -> None:
     cluster, model = replace(NODE, nodes=4), MODELS["bert-large"]
     plain = throughput(model, cluster, Layout(micro_batch=8)).step
     ahead = throughput(model, cluster, Layout(micro_batch=8, sharding="fsdp")).step
-    assert plain.data / 2 > ahead.data / 3  # what is sent: gradients twice; weights twice and gradients once
+    assert plain.data / 2 > ahead.data / 3  # sent are gradients twice, or weights twice and gradients once
 
 
 def test_a_step_of_few_sequences_uses_less_of_a_device() -> None:
@@ -220,7 +220,7 @@ def rate(of: Published, **changed: object) -> float:
 
 
 def published_gains(fact: str, table: str) -> list[tuple[float, float]]:
-    """Return what a fact of the layout gained in pairs of published runs, and what the model says of each."""
+    """Return a layout's gain in pairs of published runs, and the model's answer for each."""
     rows = [row for row in other_rows() if table in row.table]
     with_it = [row for row in rows if getattr(row.asked.layout, fact)]
     found = []
@@ -259,7 +259,7 @@ def test_in_fp8_long_sequences_gain_less_as_their_scores_stay_in_16_bit() -> Non
         for peak in [Calibration(utilisation=1.0)]
     )
     assert short < 0.6
-    assert long > 0.75  # of 16 bit's time; without this it would be half
+    assert long > 0.75  # compared with 16 bit's time; without this it would be half
 
 
 def test_full_sharding_takes_a_ring_s_time_for_each_layer_however_fast_the_network() -> None:
@@ -282,7 +282,7 @@ def test_zero_3_hides_less_of_what_it_sends_than_fsdp_does() -> None:
 
 
 def test_traffic_inside_a_node_is_added_up_before_it_leaves_the_node() -> None:
-    """Eight devices a node send what one would: the ring runs over nodes."""
+    """Eight devices on a node send as much as one would, because the ring runs over nodes."""
     slow = replace(NODE, nodes=4, inter_node_bytes_per_second=1e9, latency_seconds=0.0, network="infiniband")
     eight = throughput(DECODER, slow, Layout(micro_batch=1)).step
     one = throughput(

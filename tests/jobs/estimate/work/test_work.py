@@ -1,4 +1,4 @@
-"""Parameters, operations and memory, against the real classes and the formula of the field."""
+"""Parameters, operations and memory agree with the real classes and the usual formula."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_model_shipped_is_counted_against_its_class() -> None:
     assert {name for name in MODELS if not name.endswith("-512")} == set(REAL)
 
 
-# Positions, which the shape does not tell, are a fiftieth of so small a model.
+# The positions, which the shape lacks, are a fiftieth of so small a model.
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"bert-tiny"}))
 def test_counting_by_shape_comes_near_the_real_number(name: str) -> None:
     model = MODELS[name]
@@ -78,7 +78,7 @@ def test_training_flops_are_those_that_a_counter_measured(name: str, per_token: 
     """torch's FlopCounterMode, eager attention, the vocabulary head on every position."""
     model = MODELS[name]
     everywhere = replace(model, head_share=1.0)
-    transform = 3 * 2 * model.hidden_size**2  # of the masked-LM head, which is not a layer's
+    transform = 3 * 2 * model.hidden_size**2  # of the masked-LM head, which belongs to no layer
     own = training_flops(everywhere) / model.sequence_length + transform
     assert own == pytest.approx(per_token, rel=0.005)
 
@@ -103,7 +103,7 @@ def test_recomputing_a_layer_costs_its_forward_pass_once_more() -> None:
     assert recomputed_flops(model, Layout(micro_batch=1)) == 0
 
 
-# What fits a device, and what is said when it does not.
+# What fits a device, and the message if something does not fit.
 GIB = 2**30
 GAUDI = Hardware(
     nodes=1,
@@ -236,7 +236,7 @@ def test_gaudi_s_first_generation_has_no_fused_attention_and_others_have() -> No
 
 
 def test_pre_training_is_estimated_with_the_sums_that_its_engines_hold() -> None:
-    """DeepSpeed keeps the model's own gradients beside the sums; plain data parallelism does not."""
+    """DeepSpeed keeps the model's own gradients in addition to the sums; plain data parallelism does not."""
     sharded = workload_of("bert_pretrain", {"size": "1.5b", "zero": "1"}).layout
     assert (sharded.gradient_sum_bytes, sharded.weight_bytes, sharded.optimizer_bytes) == (4, 2, 12)
     plain = workload_of("bert_pretrain", {"size": "tiny", "zero": "0"}).layout

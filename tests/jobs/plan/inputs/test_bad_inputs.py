@@ -1,4 +1,4 @@
-"""What cannot be planned is refused in one line that says what to do; all else is planned. Never a hang."""
+"""A plan that cannot be is refused in one line that says what to do; all else is planned; nothing hangs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def only(*modes: Instance, **fields: Any) -> Instance:
     return instance(job("a", *modes, **fields))
 
 
-# The row of docs/bad-inputs.md, the instance, the plan's options, and what the one line says.
+# The row of docs/bad-inputs.md, the instance, the plan's options, and words of the refusal.
 REFUSED: dict[str, tuple[str, Instance, Instance, str]] = {
     "too many devices": ("BI-220", only(mode(16)), {}, "fits no pool: the least it takes is ddp on 16"),
     "no whole nodes": ("BI-220", only(mode(6)), {}, "beyond one node takes whole nodes of 4"),
@@ -206,7 +206,7 @@ def test_a_thousand_identical_jobs_are_planned() -> None:
 
 
 def test_what_a_python_program_says_is_judged_alike() -> None:
-    """BI-223: no file stands between."""
+    """BI-223, without a file."""
     bad: Any = math.nan
     modes = (Mode(technique="ddp", type="p4d", devices=1, seconds=bad),)
     pools = [Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=32.0)]
@@ -235,7 +235,7 @@ def places_in(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]
 
 
 def damage(whole: Instance, data: st.DataObject) -> None:
-    """Change or delete one thing, wherever it is."""
+    """Change or delete one value anywhere."""
     *path, last = data.draw(st.sampled_from(places_in(whole)))
     holder: Any = whole
     for key in path:

@@ -1,4 +1,4 @@
-"""`plan` searches with several processes, ends for a reason, leaves none behind, and keeps right plans."""
+"""`plan` searches with several processes, says why it ends, leaves no process, and keeps valid plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMITS = SearchLimits(seconds=100, target_gap=0.0, seed=0)
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[SearchProcess]]:
-    """Note each process that is started; all of them have ended when the test is over."""
+    """Record each process that is started; all have ended when the test is over."""
     every: list[SearchProcess] = []
 
     def start(order: SearchOrder) -> SearchProcess:
@@ -37,7 +37,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[SearchProcess]]:
 
 
 def poor(problem: PlanProblem) -> list[Slot]:
-    """Return a plan in which every job takes the slimmest option."""
+    """Return a plan in which every job takes the option with the fewest devices."""
     return list_schedule(problem, [0] * len(problem.jobs), range(len(problem.jobs)))
 
 

@@ -1,4 +1,4 @@
-"""Whatever is asked for, an answer is a plan that the checker accepts, or a refusal in one line."""
+"""Every problem gets a plan that the checker accepts, or a refusal in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slipway.jobs.plan.search.refusals import CannotPlan
 
 
 def random_pools(dice: random.Random) -> list[Pool]:
-    """Build one to three pools; types may be the same, and one may be a type that no job runs on."""
+    """Build one to three pools, perhaps of the same type or of one that no job runs on."""
     return [
         Pool(
             type=dice.choice(["a", "b", f"c{place}"]),

@@ -1,4 +1,4 @@
-"""A sweep of recipes and grids becomes jobs, with estimated modes for each pool that they can train in."""
+"""A sweep of recipes and grids becomes jobs with estimated modes for each pool in which they can train."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cluster_gets_no_mode_that_is_not_proved_on_the_pytorch_of_its_image(t
     first = read(tmp_path, POOLS + JOBS).jobs[0]
     by_type = {kind: {mode.technique for mode in first.modes if mode.type == kind} for kind in TYPES}
     assert by_type["dl1.24xlarge"] == {"data"}  # Gaudi's has PyTorch 2.4.0
-    assert "fsdp" in by_type["p4d.24xlarge"]  # nobody knows which image
+    assert "fsdp" in by_type["p4d.24xlarge"]  # an unknown image
 
 
 def test_the_recipe_takes_what_every_mode_would_set(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ modes = [{ nodes = 1, seconds = 7200 }, { nodes = 2, seconds = 4000 }]
 
 @pytest.fixture
 def vision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of somebody's own beside the sweep."""
+    """Make a user's folder next to the sweep."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return write(tmp_path / "vision", {"train.py": "print(1)\n"})
 

@@ -1,4 +1,4 @@
-"""A cluster of the test's: it runs what it is sent in a time of its own, and lives on when we are killed."""
+"""Simulates a cluster, which runs jobs in its own time, and goes on when the runner is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICK = 10
 
 
 class Killed(Exception):
-    """Stands for kill -9: nothing of ours runs after it."""
+    """Stands for kill -9: nothing of the runner runs after it."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Attempted:
 
 @dataclass
 class SimulatedCluster:
-    """Real seconds of a job are its mode's, times its factor; a stopped job saves what it did."""
+    """A job takes its mode's seconds times its factor; a stopped job saves its progress."""
 
     factors: Mapping[str, float] = field(default_factory=dict)
     time: float = 1000.0
@@ -69,7 +69,7 @@ class SimulatedCluster:
         self._end(run, "withdrawn")
 
     def break_machine(self, name: str) -> None:
-        """Lose what a job runs on; another machine takes its place at once."""
+        """Lose a job's machine; another takes its place at once."""
         (run,) = [each for each in self.runs.values() if each.job.name == name and each.outcome is None]
         self._end(run, "lost")
 
@@ -133,7 +133,7 @@ def plan_of(*jobs: PlanJob) -> Plan:
 
 @dataclass
 class Orchestrated:
-    """One run of a plan after the other, as a user starts them."""
+    """Runs a plan again and again, as a user would."""
 
     plan: Plan
     cluster: SimulatedCluster
@@ -141,7 +141,7 @@ class Orchestrated:
     said: list[str] = field(default_factory=list)
 
     def run(self, writes: int | None = None) -> Ledger:
-        """Run the plan; with `writes`, it is killed right after so many lines of the journal."""
+        """Run the plan; with `writes`, kill the runner right after this many lines of the journal."""
         journal = KilledJournal(self.path, writes)
         around = PlanWorld(
             executor=self.cluster,

@@ -162,7 +162,7 @@ def test_packages_that_no_node_could_install_are_refused_with_the_job(
     target: BatchTarget, yard_shell: RunningYard, tmp_path: Path
 ) -> None:
     plan = planned(target, tmp_path / "mine", NEEDS)
-    write(tmp_path / "mine", {"needs.txt": "--no-index\n"})  # since then: it runs as it was planned
+    write(tmp_path / "mine", {"needs.txt": "--no-index\n"})  # changed since then; it runs as it was planned
     with pytest.raises(NoTarget, match=r"job 'vision' of the plan: the nodes of .* reach no internet"):
         refuse_unfit_commands(plan)
     online = encode_target(replace(target, has_internet=True))

@@ -1,4 +1,4 @@
-"""A plan runs to its end whatever happens on the way: late jobs, lost nodes, our own death at any line."""
+"""A plan runs to its end despite late jobs, lost nodes and a killed runner at any line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_plan_whose_estimates_are_right_ends_as_planned(orchestrated: Orchestr
     ledger = orchestrated.run()
     assert set(stages(ledger).values()) == {"succeeded"}
     assert [each.attempt for each in ledger.jobs.values()] == [1, 1, 1, 1]
-    assert lasted(ledger) <= orchestrated.plan.makespan + 40  # each start waits for the next look
+    assert lasted(ledger) <= orchestrated.plan.makespan + 40  # each start waits until the runner looks again
 
 
 def test_killed_after_any_line_of_the_journal_it_goes_on_and_nothing_runs_twice(tmp_path: Path) -> None:

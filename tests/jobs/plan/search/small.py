@@ -1,4 +1,4 @@
-"""Small problems for tests of the planner, of its searches and of what runs a plan."""
+"""Makes small problems for tests of the planner, its searches and its runner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job(
 
 
 def cut_jobs() -> list[PlanJob]:
-    """Cut 8 devices x 1000 s into pieces, and let each piece be longer and slimmer at a loss."""
+    """Cut 8 devices x 1000 s into pieces; each may also run longer on fewer devices, at a loss."""
     pieces = [(5, 300), (5, 500), (3, 450), (3, 350), (8, 200)]
     return [
         job(f"job{place}", (devices, seconds), (1, devices * seconds + 100))
@@ -44,11 +44,11 @@ def best_of_all(problem: PlanProblem) -> Sequence[Slot]:
     return min(found, key=lambda slots: max(slot.end for slot in slots))
 
 
-# Tiny problems out of a seed, for what must hold for all of them.
+# Tiny problems from a seed, for properties that must hold for all.
 
 
 def tiny_problem(seed: int, *, jobs: int = 4, pools: int = 1, goal: Goal | None = None) -> PlanProblem:
-    """Build jobs that speed up unevenly, some of them gangs over nodes, some waiting for others."""
+    """Build jobs that speed up unevenly; some take whole nodes, some wait for others."""
     dice = random.Random(seed)  # noqa: S311 - no secret
     nodes = [
         Pool(
@@ -74,5 +74,5 @@ def _job(dice: random.Random, place: int, pools: Sequence[Pool]) -> PlanJob:
 
 
 def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
-    """Judge a plan by the rules that every plan is judged by, which share nothing with a search."""
+    """Check a plan by the checker's rules, which share nothing with a search."""
     check(as_plan(problem, slots))

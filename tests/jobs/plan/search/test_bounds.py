@@ -1,4 +1,4 @@
-"""Bounds are true: no plan of tiny problems is below them, and their knapsacks hold the most."""
+"""Bounds are true: no plan of a tiny problem is below them, and their knapsacks are optimal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bounds_of(problem: PlanProblem) -> list[LowerBound]:
 
 
 def least(problem: PlanProblem) -> float:
-    """Try all lists: every option of every job, in every order; what breaks the goal does not count."""
+    """Try all lists: every option of every job, in every order; plans that break the goal do not count."""
     return min(
         (value for missed, over, value in _scores(problem) if not missed and not over), default=float("inf")
     )
@@ -121,7 +121,7 @@ def test_what_costs_nothing_needs_no_proof() -> None:
     assert found == [LowerBound(value=0.0, name="cheapest modes")]
 
 
-# What is compiled fills a knapsack as plain Python does, to the last bit, and so makes the same plans.
+# Compiled code fills a knapsack as plain Python does, to the last bit, and so makes the same plans.
 ROOM = 30
 
 

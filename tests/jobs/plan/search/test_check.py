@@ -1,4 +1,4 @@
-"""The checker finds whatever makes a plan impossible, without asking what searched for it."""
+"""The checker finds everything that makes a plan impossible, independently of the search."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_right_plan_passes() -> None:
     check(PLAN)
     check(goal(deadline=200, budget=1.5))
     check(goal(budget=3.0, billing=Billing.NODE))
-    check(changed(2, start=100))  # devices go from one job to the next at one moment
+    check(changed(2, start=100))  # devices pass from one job to the next at one moment
 
 
 @pytest.mark.parametrize("broken", BROKEN)

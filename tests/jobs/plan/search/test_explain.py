@@ -1,4 +1,4 @@
-"""A plan says why a job has its mode, and what another one would make of the plan."""
+"""A plan says why a job has its mode, and how another mode would change the plan."""
 
 from __future__ import annotations
 

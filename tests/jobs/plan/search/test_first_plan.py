@@ -1,4 +1,4 @@
-"""First plans are valid, quick and not silly, whatever is asked for."""
+"""First plans are valid, quick and reasonable for every goal."""
 
 from __future__ import annotations
 

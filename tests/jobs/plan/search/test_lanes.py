@@ -1,4 +1,4 @@
-"""Plans by lanes: valid, the same again, and better than the greedy ones."""
+"""Plans by lanes are valid, repeatable, and better than greedy ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE = 8
 
 
 def asked(calls: int) -> Callable[[], bool]:
-    """Say yes so many times: a limit that does not depend on the clock."""
+    """Return True this many times: a limit that does not depend on the clock."""
     left = itertools.count(calls, -1)
     return lambda: next(left) > 0
 
@@ -155,7 +155,7 @@ def test_lanes_end_sooner_than_the_greedy_plan_within_a_budget() -> None:
     assert score_of(within, plans[-1]) < score_of(within, start)
 
 
-# Lanes that are on nodes already get shorter: jobs change places until room comes together.
+# Lanes that already have nodes become shorter: jobs change places until free room is in one piece.
 SECONDS = (60, 50, 40, 30, 20)
 
 

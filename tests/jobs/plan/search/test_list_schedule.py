@@ -49,7 +49,7 @@ def test_a_plan_says_what_it_takes_and_how_far_from_the_best_it_may_be() -> None
     assert round(plan.gap, 3) == 0.2
 
 
-# What a search may choose from: spot only where nobody has promised a deadline.
+# A search may choose Spot only for jobs without a deadline.
 SPOT = Pool(
     type="p4d",
     nodes=2,
@@ -88,7 +88,7 @@ def test_a_deadline_with_nothing_but_spot_is_refused() -> None:
         refuse_inputs([FREE, URGENT], [SPOT], Goal())
 
 
-# Urgent jobs go first among those that share their devices, and nothing else moves.
+# Urgent jobs come first among jobs that share their devices, and nothing else moves.
 
 
 def starts(problem: PlanProblem) -> list[int]:

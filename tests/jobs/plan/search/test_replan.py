@@ -1,4 +1,4 @@
-"""What runs stays where it is, unless moving it gains more than twice what it costs."""
+"""A running job stays where it is, unless moving it gains more than twice what the move costs."""
 
 from __future__ import annotations
 

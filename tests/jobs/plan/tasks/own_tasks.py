@@ -1,4 +1,4 @@
-"""Tasks of a user, as descriptions."""
+"""A user's tasks, as descriptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decoder(name: str = "decoder", *, batches: int = BATCHES, rate: float = 1e-2
 
 
 def perceptron(name: str = "perceptron") -> TaskDescription:
-    """Describe a model that knows nothing of the house, with an uneven last batch."""
+    """Describe a model that uses nothing of Slipway, with an uneven last batch."""
     return TaskDescription(
         name=name,
         load_model=CodeReference.of(own_code.perceptron, "load_model"),

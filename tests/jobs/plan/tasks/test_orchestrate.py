@@ -1,4 +1,4 @@
-"""Twelve tasks of the article's shape are searched and orchestrated, and learn what each learns alone."""
+"""Twelve tasks like the article's are planned and run together, and learn what each learns alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TRIED = ["data", "fsdp", "gpipe"]
 
 
 class Own(BaseTechnique):
-    """Trains by itself, as the article's does: on one device, however many it is given."""
+    """Trains on one device as the article's technique does, however many it is given."""
 
     def execute(task: Any, gpus: list[int], task_id: int, batch_count: int | None) -> None:  # noqa: N805
         model = task.get_model()
@@ -49,7 +49,7 @@ class Own(BaseTechnique):
 
 
 def twelve(folder: Path) -> list[Task]:
-    """Make two models × learning rates × batch sizes."""
+    """Make tasks for two models × learning rates × batch sizes."""
     return [
         Task(
             model,

@@ -1,4 +1,4 @@
-"""Tasks and techniques of the user's own say what is wrong with them, and are found again by name."""
+"""A user's own tasks and techniques say what is wrong with them, and are found by name."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_saved_model_is_found_again_without_a_pickle(tmp_path: object) -> None
     assert next(mine.get_model(fresh=True).parameters()).any()
 
 
-# Techniques of the user's own are registered by name, found by module path, and never unpickled.
+# A user's own techniques are registered by name, found by module path, and never unpickled.
 
 
 class Mine(BaseTechnique):

@@ -1,4 +1,4 @@
-"""Every technique trains a user's own task on 1 to 4 ranks as one process does: a new one has to pass."""
+"""Every technique, also a new one, trains a user's own task on 1 to 4 ranks as one process does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_d
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES, variants
 from tests.jobs.plan.tasks.own_tasks import BATCHES, decoder, perceptron
 
-ANY_MODEL = ("data", "zero", "fsdp", "spilled")  # what trains a model that knows nothing of the house
+ANY_MODEL = ("data", "zero", "fsdp", "spilled")  # the techniques that train a model without Slipway's parts
 MOST_RANKS = 4
 
 
@@ -29,7 +29,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Return all variants on 1 and 2 ranks, and on 4 what needs so many."""
+    """Return all variants on 1 and 2 ranks, and on 4 ranks those that need them."""
     return [
         Case(variant.name, ranks, variant.settings)
         for ranks in (1, 2, MOST_RANKS)
@@ -51,7 +51,7 @@ def of_any_model() -> list[Case]:
 
 
 def each_night(case: Case) -> bool:
-    """Four ranks, and recomputation: tests/containers/training/engines/native prove them each time."""
+    """The daily run tests four ranks and recomputation in tests/containers/training/engines/native."""
     return case.ranks == MOST_RANKS or "recomputed" in case.name
 
 
@@ -61,7 +61,7 @@ def told(case: Case) -> Any:
 
 
 class Trainings:
-    """Trains each task in a way once, as forks of one process that has imported torch."""
+    """Trains each task in each way once, as forks of one process that has imported torch."""
 
     def __init__(self, machine: LocalMachine, folder: Path) -> None:
         self._machine, self._folder = machine, folder

@@ -1,4 +1,4 @@
-"""Every technique says in which ways a job can run in a pool; a few measured steps tell the others."""
+"""Every technique says in which modes a job can run in a pool; a few measured steps predict the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant, variant
 
 NODE = Pool(type="p4d.24xlarge", nodes=2, devices_per_node=8, price_per_hour=30.0)
 LARGE = find_workload("bert-large-512")
-SMALL_STEPS = replace(LARGE, layout=replace(LARGE.layout, global_batch=512))  # few enough for GPipe to hold
+SMALL_STEPS = replace(LARGE, layout=replace(LARGE.layout, global_batch=512))  # which GPipe can hold
 BERT = EstimatedJob(workload=SMALL_STEPS, rows=our_measurements())
 
 
@@ -91,8 +91,8 @@ def test_a_pool_offers_powers_of_two_and_all_of_a_node_then_whole_nodes() -> Non
     assert device_counts(replace(NODE, spans_nodes=False)) == [1, 2, 4, 8]
 
 
-# A few measured steps tell the others, and how far to trust that.
-TRUE = (0.003, 2.0, 5.0)  # what this machine really takes
+# A few measured steps predict the others, with a range.
+TRUE = (0.003, 2.0, 5.0)  # the time that this machine really takes
 
 
 def facts(rows: int) -> ModelFacts:

@@ -1,4 +1,4 @@
-"""One sentence on why a job waits or failed: AWS's known reasons with their fix, unknown ones as they are."""
+"""One sentence says why a job waits or failed: AWS's known reasons come with a fix, others unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> JobFact
     return JobFacts(**{**known, **changes})
 
 
-# As the user guides of AWS Batch and ECS word them.
+# Reasons in the words of AWS Batch's and ECS's user guides.
 @pytest.mark.parametrize(
     ("reason", "means", "fix"),
     [

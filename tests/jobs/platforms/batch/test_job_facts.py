@@ -1,4 +1,4 @@
-"""What is found out about a job: from wherever AWS tells it, and from as many places as answer."""
+"""Facts about a job come from every service of AWS that knows and answers."""
 
 from __future__ import annotations
 

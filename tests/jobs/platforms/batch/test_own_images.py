@@ -1,4 +1,4 @@
-"""A job that names its container image: AWS Batch runs it by a definition of its own, as the cluster's."""
+"""A job with its own container image runs by a copy of the cluster's job definition."""
 
 from __future__ import annotations
 

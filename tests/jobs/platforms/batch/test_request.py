@@ -1,4 +1,4 @@
-"""What is sent to AWS Batch: decided whole, what the container reads there, and no more than Batch takes."""
+"""A request to AWS Batch is complete, means the same in the container, and is within Batch's limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_recipe_is_given_each_setting_as_one_word_whatever_it_holds(value: s
 
 
 def test_the_container_reads_what_was_sent() -> None:
-    """Our half and the half that Batch adds on node 1 make one contract."""
+    """Our variables and those that Batch adds on node 1 make one contract."""
     request = request_for()
     batch = {
         "AWS_BATCH_JOB_ID": "b0c1#1",
@@ -146,7 +146,7 @@ def test_the_model_of_the_service_takes_the_request_and_refuses_what_it_does_not
 
 
 def test_more_than_batch_takes_of_a_job_is_refused() -> None:
-    """ECS takes less of a container's command and environment than AWS Batch of a whole request."""
+    """ECS's limit for a container's command and environment is lower than AWS Batch's for a request."""
     with pytest.raises(InvalidJob, match=f"AWS Batch takes {MOST_OVERRIDES} at most"):
         request_for(replace(JOB, settings={"size": "x" * MOST_OVERRIDES}))
     with pytest.raises(InvalidJob, match=f"AWS Batch takes {MOST_BYTES} at most"):

@@ -31,7 +31,7 @@ PATIENCE_S = 60
 
 
 def jobs_of(yard: RunningYard, target: BatchTarget) -> dict[str, str]:
-    """The reason of each that ended, and the status of each that did not, by id."""
+    """Return by id the reason of each job that ended, and the status of each other one."""
     filters = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
     listed = yard.client("batch").list_jobs(jobQueue=target.queue_arn, filters=filters)["jobSummaryList"]
     return {
@@ -41,7 +41,7 @@ def jobs_of(yard: RunningYard, target: BatchTarget) -> dict[str, str]:
 
 
 def machine(state: str, ready: Barrier, said: Any) -> None:
-    """A machine of its own: its own process and journal. It has looked before anybody sends."""
+    """Simulate a machine with its own process and journal, which looks before any machine sends."""
     os.environ["XDG_STATE_HOME"] = state
     send = platform.send
 
@@ -83,7 +83,7 @@ Meanwhile = Callable[[Callable[[], Any]], None]
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Do what another machine does after this one has looked and before it sends."""
+    """Act as another machine after this one has looked and before it sends."""
 
     def meanwhile(act: Callable[[], Any]) -> None:
         send = platform.send
@@ -98,7 +98,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 
 def elsewhere(target: BatchTarget) -> str:
-    """The same job, sent by a machine that looked at the same time."""
+    """Send the same job from a machine that looked at the same time."""
     request: Any = prepare(JOB, "dl1").request
     return str(aws.client("batch", target.region).submit_job(**request.submit)["jobId"])
 
@@ -119,7 +119,7 @@ def test_who_sent_later_ends_its_own_and_says_which_one_stays(
     (ended,) = jobs_of(yard_shell, target).keys() - {other[0]}
     name = submitted.prepared.name
     assert says == [f"another machine submitted {name} in the same instant, as {other[0]}; {ended} was ended"]
-    # By its name there is one job; the other is still found by its id, and explains itself.
+    # The name leads to one job; the other is found by its id, and says what it is.
     assert slipway.json("status", name, "--json")["id"] == other[0]
     assert "and that one was kept" in slipway("explain", ended)[1]
 

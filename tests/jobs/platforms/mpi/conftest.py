@@ -1,4 +1,4 @@
-"""A cluster of MPI hosts in a yard, with documents that say what a node would."""
+"""Fixtures: a cluster of MPI hosts in a yard, with documents that answer as a node would."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def vpc(site: Site) -> Vpc:
 def target(
     site: Site, vpc: Vpc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[MpiTarget]:
-    """Deployed anew for each test: other documents, so that no test sees another's jobs."""
+    """Deploy new documents for each test, so that no test sees another's jobs."""
     point_at(site.yard, monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     forget_clients()
@@ -93,7 +93,7 @@ def create_document(site: Site, name: str, parameters: Mapping[str, Any], lines:
 
 
 def say_ready(target: MpiTarget, *, answered: bool, lasts: bool = False) -> None:
-    """Do as the main node would."""
+    """Act as the main node."""
     members = find_members(target.name, target.region)
     answers = tuple(
         Answer(

@@ -1,4 +1,4 @@
-"""The nodes of an MPI cluster seen from a laptop: awaited, started, and told apart by what they answered."""
+"""A laptop starts an MPI cluster's nodes, waits for them, and tells them apart by their answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.jobs.platforms.mpi.conftest import WELL, commands, deploy, say_ready
 from tests.jobs.submit.test_submission import Clock
 from tests.yard.machines.hosts.conftest import Site, Vpc
 
-# An alarm without reports; the yard leaves it in the state that it is told.
+# An alarm without reports; the yard leaves it in the state that the test sets.
 IDLE = {
     "Namespace": "Test",
     "MetricName": "Idle",
@@ -76,7 +76,7 @@ def test_a_host_that_failed_is_told_of_at_once_with_what_mends_it(site: Site, ta
 
 
 def test_a_job_waits_until_systems_manager_reaches_the_main_node(site: Site, target: MpiTarget) -> None:
-    """Its agent registers by itself, and a node may answer the others before; SendCommand would refuse it."""
+    """A node may answer the others before its agent has registered; SendCommand would refuse it then."""
     unknown: dict[str, list[object]] = {"InstanceInformationList": []}
     lost = {"InstanceInformationList": [{"InstanceId": "i-1", "PingStatus": "ConnectionLost"}]}
     respond = Fault(
@@ -115,7 +115,7 @@ def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
 def test_nodes_of_a_job_that_comes_while_idle_ones_are_stopped_start_when_those_are_gone(
     site: Site, vpc: Vpc, target: MpiTarget
 ) -> None:
-    """The alarm scales to none as long as it is on, and would take the new nodes as well."""
+    """The alarm scales to zero as long as it is on, and would end the new nodes, too."""
     watch, scaling = (aws.client(service, target.region) for service in ("cloudwatch", "autoscaling"))
     alarm, time, said, wanted = idle_alarm_name(target.name), Clock(), list[str](), list[int]()
     watch.put_metric_alarm(AlarmName=alarm, **IDLE)
@@ -137,7 +137,7 @@ def test_nodes_of_a_job_that_comes_while_idle_ones_are_stopped_start_when_those_
 def test_readiness_that_cannot_be_read_is_not_taken_for_nodes_that_were_never_asked(
     target: MpiTarget,
 ) -> None:
-    """Or a job would wait a quarter of an hour for nodes that are ready."""
+    """Otherwise a job would wait a quarter of an hour for nodes that are ready."""
     with pytest.raises(NoAnswer, match=f"slipway-of-nobody/{READY_KEY}.* NoSuchBucket"):
         node_rows(replace(target, bucket="slipway-of-nobody"))
 

@@ -1,6 +1,6 @@
-"""A job of an MPI cluster from submit to cancel: Systems Manager's commands, run on real hosts of the yard.
+"""A job of an MPI cluster works from submit to cancel, by Systems Manager on real hosts of the yard.
 
-The documents here say what a node would; node/ holds what nodes do, tests/end_to_end both.
+The documents here answer as a node would; node/ tests what nodes do, and tests/end_to_end both.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_a_job_is_sent_once_whatever_happens_to_the_answer(
 def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
     site: Site, target: MpiTarget
 ) -> None:
-    """Systems Manager goes on saying InProgress of it."""
+    """Systems Manager still says InProgress."""
     submitted, main = lead_to_its_main_node(site, target)
     control(site.yard, "POST", "/kill-host", {"host": main.instance_id})
     found = ended(site, target, submitted.job_id)
@@ -119,7 +119,7 @@ def test_a_job_that_fails_as_its_main_node_shuts_down_has_lost_its_node(
     submitted, main = lead_to_its_main_node(site, target)
     site.client("ec2").terminate_instances(InstanceIds=[main.instance_id])
     assert_lost(ended(site, target, submitted.job_id), main)
-    if tier == "root":  # elsewhere a host is gone at once, and its agent tells of no end
+    if tier == "root":  # elsewhere a host is gone at once, and its agent reports no end
         site.until(lambda: commands(target, target.run_document)[0]["Status"] == "Failed")
     assert_lost(refresh(submitted.job_id, target), main)
 
@@ -170,7 +170,7 @@ def all_hear(site: Site, target: MpiTarget) -> bool:
 def test_a_job_is_cancelled_on_all_nodes_that_hear_it_however_often_and_whichever_does_not(
     site: Site, target: MpiTarget
 ) -> None:
-    """One that has no agent yet would refuse a command that names it, for all."""
+    """A command that names a node without an agent yet would be refused for all nodes."""
     found = refresh(submit(target).job_id, target)
     nodes = len(find_members(target.name, target.region))
     deaf = start_deaf(site, target)
@@ -188,7 +188,7 @@ def test_a_job_is_cancelled_on_all_nodes_that_hear_it_however_often_and_whicheve
 
 
 def start_deaf(site: Site, target: MpiTarget) -> str:
-    """An instance with the cluster's tag that is in no group, so that the yard makes no host of it."""
+    """Make an instance with the cluster's tag but in no group, for which the yard starts no host."""
     ec2 = site.client("ec2")
     image = own_image(ec2)
     tags = [{"ResourceType": "instance", "Tags": [{"Key": CLUSTER_TAG, "Value": target.name}]}]
@@ -258,7 +258,7 @@ AFTER_ANOTHER = [
 def test_a_job_that_fails_with_the_one_it_waits_for_never_started_and_explain_names_that(
     site: Site, target: MpiTarget
 ) -> None:
-    """The other one fails after this one was sent; only then does the platform take both."""
+    """The other one fails after this one was sent; otherwise the platform would not take both."""
     data = submit(target, replace(JOB, name="data"))
     train = replace(JOB, name="train")
     prepared: Any = platform.prepare(train, find_recipe(train.recipe), target, (data.job_id,))

@@ -1,4 +1,4 @@
-"""What is sent to a cluster of MPI machines: one object and one command, decided before anything is asked."""
+"""A request to an MPI cluster is one object and one command, decided before any call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Systems Manager says of a command, read as a run: times, exit code, cost, and what is not known."""
+"""A command of Systems Manager is read as a run with times, exit code and cost, or what is unknown."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
 
 
 def test_a_command_that_is_forgotten_or_of_another_document_is_no_job(ssm: Stubber) -> None:
-    """The command that ends a job has an id, too."""
+    """The command that cancels a job has an id, too."""
     for _ in range(2):
         ssm.add_client_error("list_commands", "InvalidCommandId")
     assert not runs.is_known(JOB_ID, MPI_TARGET)
@@ -79,7 +79,7 @@ def test_a_command_that_is_forgotten_or_of_another_document_is_no_job(ssm: Stubb
 
 
 def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> None:
-    """Or it would be submitted a second time."""
+    """Otherwise it would be submitted a second time."""
     ssm.add_client_error("list_commands", "AccessDeniedException")
     with pytest.raises(SlipwayError, match="ssm:ListCommands gave no answer"):
         runs.is_known(JOB_ID, MPI_TARGET)
@@ -97,7 +97,7 @@ def test_every_way_in_which_a_command_ends_by_itself_is_explained(details: str) 
     assert _failed(unknown, []) == ("failed with exit code 42", "look at its log: slipway logs {job}")
 
 
-# Why a job of an MPI cluster failed, as its nodes said it: by ranks, by lost hosts, by attempts.
+# Why a job of an MPI cluster failed, in its nodes' words: ranks, lost hosts, attempts.
 BADLY = [
     "echo '[1] error: no such task' >&2",
     "echo '[run] error: glue ended with exit code 7' >&2",

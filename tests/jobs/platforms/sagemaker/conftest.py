@@ -1,4 +1,4 @@
-"""A SageMaker that remembers what it was told, for tests of what is asked and what is read."""
+"""Fixtures: a SageMaker that records requests, for tests of what is sent and what is read."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def refusal(code: str, message: str, operation: str = "CreateTrainingJob", statu
 
 @dataclass(slots=True)
 class Sdk:
-    """Answers for SageMaker, S3, ECR and CloudWatch Logs alike."""
+    """Stands in for SageMaker, S3, ECR and CloudWatch Logs."""
 
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     objects: dict[str, bytes | str] = field(default_factory=dict)
     streams: dict[str, list[str]] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
-    regions: dict[str, str] = field(default_factory=dict)  # of buckets; the others are where they should be
+    regions: dict[str, str] = field(default_factory=dict)  # buckets that are in another region
     images: list[str] = field(default_factory=list)  # tags that the registry lacks
     refuses: ClientError | None = None
     meta: SimpleNamespace = field(

@@ -1,4 +1,4 @@
-"""What runs on an instance: the uploaded code alone, started as AWS's toolkit starts it, by a shell."""
+"""An instance runs only the uploaded code, which a shell starts as AWS's toolkit does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(code: Path, host: str, root: Path, module: str) -> subprocess.Popen[str]:
-    """Start the entry point on one instance, with what its container is told and no Slipway installed."""
+    """Start the entry point on one instance, with its container's variables and without Slipway installed."""
     job = Job(name="smoke", recipe="smoke", nodes=len(HOSTS))
     told = build_request(job, TARGET, module=module, code="c" * 64).create["Environment"]
     toolkit = {

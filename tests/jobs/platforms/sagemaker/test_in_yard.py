@@ -1,4 +1,4 @@
-"""A recipe from `submit` to its log on a SageMaker that runs AWS's own toolkit: two instances of the yard."""
+"""A recipe runs from `submit` to its log on two instances of the yard, by AWS's own toolkit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training job from `submit` to `explain`: sent once, read as SageMaker tells it, refused in words."""
+"""A training job is sent once, read as SageMaker describes it, and refused with a reason."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cluster_with_a_way_to_the_internet_fetches_what_the_image_lacks() -> 
 
 
 def test_a_lost_answer_makes_no_second_job(sdk: Sdk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """SageMaker took the job, and the connection broke before it said so."""
+    """SageMaker accepted the job, and the connection broke before the answer."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     create, calls = sdk.create_training_job, []
 
@@ -247,7 +247,7 @@ def test_logs_are_told_by_instance_and_the_last_error_is_part_of_why(sdk: Sdk) -
 
 
 def test_jobs_are_asked_for_several_at_once(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SageMaker tells one job a call: one after the other, thousands take a quarter of an hour."""
+    """SageMaker describes one job for each call: thousands in a row take a quarter of an hour."""
     for number in range(4):
         sdk.objects[f"jobs/{number}/request.json"] = ""
     together = threading.Barrier(4)

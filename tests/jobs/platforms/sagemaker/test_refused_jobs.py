@@ -1,4 +1,4 @@
-"""What is refused or warned of before a training job costs anything, and that deciding asks nobody."""
+"""A training job is refused or warned of before it costs anything, and deciding calls no service."""
 
 from __future__ import annotations
 

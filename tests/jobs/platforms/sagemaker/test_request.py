@@ -1,4 +1,4 @@
-"""The frozen request of a training job: what SageMaker is told, what the container reads, what is refused."""
+"""A training job's request tells SageMaker and the container the right things, and wrong jobs are refused."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_request_lies_beside_the_jobs_files_as_it_was_sent() -> None:
 
 
 def test_an_instance_reads_its_place_and_its_files_from_what_was_sent() -> None:
-    """Our half and the half that SageMaker's toolkit adds on the second instance make one contract."""
+    """Our variables and those that SageMaker's toolkit adds on the second instance make one contract."""
     found = create(**NO_FILES)
     toolkit = {"SM_CURRENT_HOST": "algo-2", "SM_HOSTS": '["algo-1", "algo-2"]', "MASTER_PORT": "7777"}
     contract = read_contract({**found["Environment"], **toolkit}, Machine())

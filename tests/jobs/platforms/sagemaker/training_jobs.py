@@ -1,4 +1,4 @@
-"""Jobs for the tests of SageMaker, and what it says of them."""
+"""Makes jobs for the tests of SageMaker, and its answers about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ packed_once = lru_cache(pack_for)
 
 @pytest.fixture(autouse=True)
 def pack_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packing all code takes a tenth of a second, and no test changes any."""
+    """Pack once: packing all code takes a tenth of a second, and no test changes it."""
     monkeypatch.setattr(code_module, "pack_for", packed_once)
 
 
@@ -37,7 +37,7 @@ def prepared(job: Job = JOB, **changes: Any) -> SageMakerPrepared:
 
 
 def submitted(sdk: Sdk, **described: Any) -> str:
-    """Submit a job, and let SageMaker say of it what is given."""
+    """Submit a job, and let SageMaker describe it with these values."""
     sent = prepared()
     platform.make_ready(sent, lambda _: None)
     name = platform.send(sent, None)

@@ -1,4 +1,4 @@
-"""One real Slurm for the tests of a module, and jobs for it whose ranks need no torch."""
+"""Fixtures: one real Slurm for the tests of a module, and jobs whose ranks need no torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSlurm]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Stands for a deployed cluster whose shared files lie in a folder of the test."""
+    """Stand in for a deployed cluster whose shared files are in a folder of the test."""
 
     slurm: OneSlurm
     root: Path

@@ -1,4 +1,4 @@
-"""A real Slurm on this machine, as plain processes of whoever runs the tests: a controller and two nodes.
+"""Starts a real Slurm on this machine as plain processes of the user: a controller and two nodes.
 
 It is up in a second. There is no munge (auth/none) and no cgroup.
 """
@@ -62,10 +62,10 @@ PartitionName={partition} Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def start_requeued(ask: Callable[..., object], job: str) -> None:
-    """Let a job start before the two minutes are over for which Slurm holds it once it is requeued.
+    """Let a requeued job start before the end of the two minutes for which Slurm delays it.
 
-    Not in the same second: a node's daemon, which was told then to end the job, counts by seconds, takes the
-    new start for the old one ("already killed, do not launch"), and the job has FAILED.
+    It must not start in the same second: a node's daemon counts in seconds, so it would take the new start
+    for the old one that it has just ended ("already killed, do not launch"), and the job would be FAILED.
     """
     time.sleep(_SAME_SECOND)
     ask("scontrol", "update", f"jobid={job}", "starttime=now")
@@ -100,7 +100,7 @@ class OneSlurm:
         self.await_idle()
 
     def await_idle(self) -> None:
-        """Wait until both nodes are free: n1 is taken first then."""
+        """Wait until both nodes are free, because then n1 is taken first."""
         self.until(lambda: self.ask("sinfo", "--noheader", "--format=%T %D").split() == ["idle", "2"], "idle")
 
     def start_controller(self) -> None:
@@ -108,13 +108,13 @@ class OneSlurm:
         self.until(lambda: "UP" in self._said(["scontrol", "ping"]), "answering")
 
     def end_controller(self) -> None:
-        """End it so that it writes down what it knows: a killed one takes jobs that are over for running."""
+        """End it so that it writes its state: after a kill it would take jobs that are over for running."""
         controller = self.daemons.pop("controller")
         controller.terminate()
         controller.wait()
 
     def impatient(self) -> Path:
-        """Return settings with which Slurm's programs ask a dead controller for a second and no longer."""
+        """Return settings with which Slurm's programs ask a dead controller for only a second."""
         path = self.folder / "impatient.conf"
         path.write_text((self.folder / "slurm.conf").read_text().replace(_PATIENT, "MessageTimeout=1"))
         return path
@@ -146,7 +146,7 @@ class OneSlurm:
         return self.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
 
     def ended(self, job: str) -> str:
-        """Wait for the end of a job and return Slurm's word for it."""
+        """Wait for the end of a job, and return its state in Slurm."""
         over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
         def is_over() -> bool:

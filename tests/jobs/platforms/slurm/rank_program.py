@@ -1,4 +1,4 @@
-"""What ranks run in tests of Slurm jobs: no torch, one way to end for each `mode=`. Copied beside a job."""
+"""The ranks' program in tests of Slurm jobs: no torch, one ending for each `mode=`. Copied next to a job."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""An array of jobs is submitted, told, explained and cancelled as the one job that somebody asked for."""
+"""An array of jobs is submitted, shown, explained and cancelled as one job."""
 
 from __future__ import annotations
 

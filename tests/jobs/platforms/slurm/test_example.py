@@ -1,4 +1,4 @@
-"""The batch script of docs/examples, which knows nothing of Slipway, on a real Slurm of two nodes."""
+"""The batch script of docs/examples, which does not use Slipway, works on a real Slurm of two nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 400
 
 
 @pytest.mark.slow
-@pytest.mark.long  # torch is loaded four times; test_arrays.py and node/ hold Slurm's part
+@pytest.mark.long  # torch is loaded four times; test_arrays.py and node/ test Slurm's part
 def test_the_script_trains_on_both_nodes_and_goes_on_after_it_was_requeued(
     slurm: OneSlurm, tmp_path: Path
 ) -> None:
@@ -28,7 +28,7 @@ def test_the_script_trains_on_both_nodes_and_goes_on_after_it_was_requeued(
         "PYTHON": sys.executable,
         "STEPS": str(STEPS),
         "OMP_NUM_THREADS": "1",
-        "MASTER_ADDR": "127.0.0.1",  # both nodes are this machine, and their names are no hosts
+        "MASTER_ADDR": "127.0.0.1",  # both nodes are this machine, and their names are not hosts
         "MASTER_PORT": str(free_port(29800)),
     }
     words = ("sbatch", "--parsable", "--nodes=2", "--mem=100", "train.sbatch")

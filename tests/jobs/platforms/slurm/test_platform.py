@@ -1,4 +1,4 @@
-"""A job from `submit` to `explain` through a login node's own program, on a real Slurm."""
+"""A job works from `submit` to `explain` through a login node's own program, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RECORD = SlurmRecord(
 
 
 class Sdk:
-    """Answers for EC2, Systems Manager and S3 alike; a command runs the login node's program here."""
+    """Stands in for EC2, Systems Manager and S3; a command runs the login node's program here."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -103,7 +103,7 @@ class Sdk:
 
     def put_object(self, **given: Any) -> None:
         body = given["Body"]
-        if isinstance(body, str):  # no Slipway is installed where the nodes' is
+        if isinstance(body, str):  # Slipway is not installed where it is on nodes
             body = body.replace(PYTHON, sys.executable).encode()
         self.objects[given["Key"]] = body
 

@@ -1,4 +1,4 @@
-"""Nodes that EC2 does not start: every command says in AWS's words why, and what helps."""
+"""If EC2 does not start nodes, every command says in AWS's words why, and what helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frozen request of a job on Slurm: what sbatch is told, what the script says, and what is refused."""
+"""A Slurm job's request gives sbatch and the script the right settings, and wrong jobs are refused."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_shell_reads_back_every_text_that_a_script_was_given(value: str, setti
 
 
 def test_a_job_asks_for_the_gpus_of_its_nodes() -> None:
-    """srun(1), --gres: what a job did not ask for its steps do not get, though the node is its alone."""
+    """srun(1), --gres: steps do not get what the job did not ask for, even on an exclusive node."""
     gpus = request_of(replace(NEOX, recipe="smoke", settings={}), instance_type="p5.48xlarge")
     options = job_of(gpus).batches[-1].options
     assert "--gres=gpu:8" in options

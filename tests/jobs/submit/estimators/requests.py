@@ -1,4 +1,4 @@
-"""Requests of `slipway submit` to SageMaker, between them with every field that ours ever have."""
+"""Requests of `slipway submit` to SageMaker, which together have every field that ours ever have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON_SPOT = replace(
     file_system_path=None,
     warm_pool_seconds=0,
 )
-# Several that stay warm and share files.
+# Several instances that stay warm and share files.
 SHARING = replace(
     SAGEMAKER_TARGET,
     is_spot=False,

@@ -1,4 +1,4 @@
-"""What an SDK sends, caught before it leaves. As a program: what another environment's SDK sends."""
+"""Catches what an SDK sends; as a program, what another environment's SDK sends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sent = dict[str, Any]
 
 
 class Caught(Exception):
-    """The request was made, and goes nowhere."""
+    """Stops a request after it was made."""
 
 
 def caught(send: Callable[[], object]) -> Sent:
@@ -47,7 +47,7 @@ def sent_by_installed_sdk(training: SdkTraining) -> Sent:
 
 
 def said_at_ctrl_c(training: SdkTraining) -> str:
-    """Return what is printed when somebody interrupts the wait for a job that was created."""
+    """Return what is printed when a user interrupts the wait for a created job."""
 
     begun = {
         "TrainingJobName": training.name,
@@ -74,7 +74,7 @@ def said_at_ctrl_c(training: SdkTraining) -> str:
 
 
 def leaves(value: object, where: str = "") -> Iterator[tuple[str, object]]:
-    """Yield each value of a request with its place."""
+    """Yield each value of a request with its path."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from leaves(inner, f"{where}.{name}" if where else name)
@@ -86,7 +86,7 @@ def leaves(value: object, where: str = "") -> Iterator[tuple[str, object]]:
 
 
 def differences(ours: Sent, theirs: Sent) -> dict[str, tuple[object, object]]:
-    """Return what stands otherwise, by its place; None stands for what is absent."""
+    """Return the differences by path; None stands for an absent value."""
     one, other = dict(leaves(ours)), dict(leaves(theirs))
     return {
         where: (one.get(where), other.get(where))

@@ -1,4 +1,4 @@
-"""SageMaker's SDK v2, the real one: its request is ours, and its SMP hyper-parameters are ours."""
+"""The real SageMaker SDK v2 sends our request, with our hyperparameters of SMP."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ SHARDED = SmpV1(ddp=True, sharded_data_parallel_degree=8, bf16=True)
 
 # Ours, the SDK's, and why it does not matter.
 SAID_OTHERWISE = {
-    # It leaves out what is False, which is what SageMaker takes for it.
+    # It leaves out False values, which are SageMaker's defaults.
     "EnableManagedSpotTraining": (False, None),
     "EnableNetworkIsolation": (False, None),
     "EnableInterContainerTrafficEncryption": (False, None),
-    # It says also that the profiler it was given is not disabled.
+    # It also says that the given profiler is not disabled.
     "ProfilerConfig.DisableProfiler": (None, False),
 }
 
@@ -65,7 +65,7 @@ def sdk() -> SimpleNamespace:
 
 @pytest.fixture(autouse=True)
 def as_in_the_yard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens there: what is not caught fails, and the SDK's telemetry is off."""
+    """Use an address where nothing listens, so that uncaught calls fail; the SDK's telemetry is off."""
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ACCESS_KEY_ID": "nobody",
@@ -109,7 +109,7 @@ def test_the_sdk_takes_smp_v1_and_sends_its_parameters(sdk: SimpleNamespace, smp
 )
 def test_the_sdk_takes_smp_v2_and_sends_its_parameters(sdk: SimpleNamespace, smp: SmpV2) -> None:
     built = estimator(sdk.PyTorch, distribution(smp, 8)).hyperparameters()
-    # Of an empty one the SDK sends none, which is the same.
+    # The SDK sends nothing for an empty one, which is the same.
     assert json.loads(built.get("mp_parameters", "{}")) == smp.parameters()
 
 

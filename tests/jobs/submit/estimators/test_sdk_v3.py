@@ -1,4 +1,4 @@
-"""SageMaker's SDK v3, the real one, in an environment of its own: its request is ours."""
+"""The real SageMaker SDK v3, in its own environment, sends our request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Send our requests by the SDK in its environment."""
+    """Send our requests with the SDK in its environment."""
     home = tmp_path_factory.mktemp("home")
     ran = subprocess.run(
         [PYTHON, "-m", "tests.jobs.submit.estimators.sending"],

@@ -1,4 +1,4 @@
-"""What the catalogue says of the types that it takes from AWS's own list."""
+"""The catalogue is right about the types that it takes from AWS's own list."""
 
 from __future__ import annotations
 

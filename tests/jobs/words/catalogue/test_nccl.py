@@ -1,4 +1,4 @@
-"""NCCL gets no variable that AWS advises against, and every other that a person sets."""
+"""NCCL gets no variable that AWS advises against, and every other one that a user sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.containers.runtime.contract.test_contract import ONE
 
 ROOT = Path(__file__).parents[4]
 CHEATSHEET = "aws-samples/awsome-distributed-training, 1.architectures/efa-cheatsheet.md"
-# By variable: who says that it is to be left out with libfabric from 1.18 and aws-ofi-nccl from 1.7 on.
+# By variable: the source that says to leave it out with libfabric from 1.18 and aws-ofi-nccl from 1.7 on.
 ADVISED_AGAINST: Mapping[str, str] = {
     "FI_EFA_USE_DEVICE_RDMA": f"{CHEATSHEET}: do not set",
     "FI_PROVIDER": f"{CHEATSHEET}: for aws-ofi-nccl up to 1.5.0",
@@ -31,7 +31,7 @@ ADVISED_AGAINST: Mapping[str, str] = {
     "RDMAV_": f"{CHEATSHEET}: do not use any; on newer kernels RDMAV_FORK_SAFE=1 can break things",
     "NCCL_DEBUG": "NCCL, Environment Variables: not for production",
 }
-# Who sets such a variable, for other libraries than NCCL or where a person reads of it.
+# Files that name such a variable, for other libraries than NCCL or for a reader.
 OF_OTHERS = {
     "containers/runtime/exit_reports.py",  # advice, where a fork has failed
     "jobs/platforms/slurm/node/neuron_environment.py",

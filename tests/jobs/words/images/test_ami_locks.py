@@ -1,4 +1,4 @@
-"""A lock of a machine image holds every source by a hash or a key, and tells components what stands in it."""
+"""A machine image's lock has a hash or key for every source, and its values reach the components."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slipway.jobs.words.images.ami_locks import (
 from slipway.jobs.words.images.containers import apart, read_lock, unsupported
 
 CONTAINERS = Path(__file__).parents[4] / "containers"
-# What is fetched from a vendor's address, by a checksum or by a signature, which holds for every version.
+# Files from vendors' addresses, checked by a checksum or by a signature, which is valid for every version.
 HELD = re.compile(r"(?:Downloads|Signed)(\w+?)(?:Url|Signature)")
 SOUND = f"""
 [host]
@@ -131,7 +131,7 @@ def test_ranks_of_gaudi_with_or_without_a_container_have_what_the_container_asks
 
 
 def test_both_images_over_mpi_have_the_same_python_of_their_own() -> None:
-    """So c6i tries what joins a cluster and runs jobs there, at a fifth of the price."""
+    """So c6i tries at a fifth of the price what joins a cluster and runs jobs there."""
     first, second = (CONTAINERS / "images" / name / "requirements.txt" for name in ("cpu-mpi", "gaudi-mpi"))
     assert first.read_bytes() == second.read_bytes()
 

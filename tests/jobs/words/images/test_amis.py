@@ -1,4 +1,4 @@
-"""What infra writes of a bakery, and what the tags of an AMI say, is what jobs read."""
+"""jobs read what infra writes about a bakery, and what the tags of an AMI say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driver, runtime and framework are one lock: what differs or is no longer supported is named."""
+"""Driver, runtime and framework are one lock: differences and ended support are named."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which container images a job may name: those of the account's registry, by a tag or a digest."""
+"""A job may name container images of the account's registry, by tag or digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SMP v1 becomes v2 and back: what has an equal is mapped, the rest is refused with what to do instead."""
+"""SMP v1 is translated to v2 and back: settings with an equivalent are mapped, others refused with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The yard that the providers are tried against."""
+"""Fixtures: the yard with which providers are tried."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def endpoint(yard_process: RunningYard) -> Iterator[str]:
 
 @pytest.fixture
 def world(endpoint: str, shared_yard: RunningYard) -> Iterator[World]:
-    # A test before it may have switched faults on: CloudFormation waits minutes for what throttles it.
+    # An earlier test may have switched faults on, and CloudFormation waits minutes when it is throttled.
     control(shared_yard, "POST", "/switches", {"values": dict.fromkeys(SWITCHES, 0)})
     world = World()
     yield world

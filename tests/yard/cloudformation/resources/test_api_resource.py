@@ -1,4 +1,4 @@
-"""What every type that is made by API calls promises, and the words of a template in an API's."""
+"""Types that are made by API calls keep their promises, and a template's names become the API's."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_generated_name_is_cut_before_its_random_end_and_written_small_where_t
     assert generated(bucket, 63, lower=True) == bucket.default_name.lower()
 
 
-# The two translations between a template's words and an API's.
+# The two translations between a template's names and an API's.
 
 
 @pytest.mark.parametrize(

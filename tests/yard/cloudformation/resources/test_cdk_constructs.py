@@ -1,4 +1,4 @@
-"""What the CDK's own constructs write, in the smallest templates that have it."""
+"""Resources of the CDK's own constructs work, in the smallest templates that have them."""
 
 from __future__ import annotations
 
@@ -174,14 +174,14 @@ EVERYTHING = "arn:aws:iam::aws:policy/AdministratorAccess"
 
 @pytest.fixture
 def bootstrapped(yard: RunningYard) -> Stacks:
-    """A yard with as much of the CDK's bootstrap as the template asks for."""
+    """Return a yard with the parts of the CDK's bootstrap that the template needs."""
     yard.client("s3").create_bucket(Bucket=ASSETS)
     yard.client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String")
     return Stacks(yard)
 
 
 def exec_role(yard: RunningYard, managed: str) -> str:
-    """Make the role of --cloudformation-execution-policies MANAGED, with leave to read the version."""
+    """Make the role of --cloudformation-execution-policies MANAGED, which may read the bootstrap version."""
     read = {"Effect": "Allow", "Action": "ssm:GetParameters", "Resource": "*"}
     role = make_role(yard, "exec", {"Service": "cloudformation.amazonaws.com"}, read)
     yard.client("iam").attach_role_policy(RoleName="exec", PolicyArn=managed)

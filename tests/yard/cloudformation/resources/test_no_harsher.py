@@ -1,4 +1,4 @@
-"""What AWS takes, and public templates write, the yard takes as well."""
+"""The yard accepts what AWS accepts and public templates contain."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_component_of_windows_is_kept_and_powershell_on_linux_is_not(stacks: S
         stacks.create("t", {"Component": typed("AWS::ImageBuilder::Component", **given, Platform="Linux")})
 
 
-# What AWS refuses to delete, the yard refuses; moto lets much of it go.
+# The yard refuses to delete what AWS does not delete; moto deletes much of it.
 MANIFEST = '{"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"}'
 
 

@@ -1,4 +1,4 @@
-"""What single types do beyond their calls: Batch's, buckets and their policies, Lustre, security groups."""
+"""Some types do more than API calls: AWS Batch's, buckets and their policies, Lustre, security groups."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_lustre_shows_where_to_mount_it_and_its_data_repository_has_an_id_as_fsx
     assert data.attribute("ResourceARN").endswith(f":association/fs-0123456789abcdef0/{data.id}")
 
 
-# Rules change in place and one by one, and drift tells whose they are.
+# Rules change in place and one by one, and drift says to which resource they belong.
 SSH = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "CidrIp": "10.0.0.0/8", "Description": "ssh"}
 NFS = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "CidrIp": "10.20.0.0/16"}
 LUSTRE = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "CidrIp": "10.20.0.0/16"}

@@ -1,4 +1,4 @@
-"""The list of types, complete, cheap and plain about what is not in it, and those that are recorded alone."""
+"""The list of types is complete, cheap to load and clear about missing and recorded types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.yard.cloudformation.resources.world import allow, new_context
 from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 
-# Its function answers to the yard's own process: services/functions/test_custom_resources.py.
+# Its function calls the yard's own process: services/functions/test_custom_resources.py.
 ELSEWHERE = {"AWS::CloudFormation::CustomResource"}
 MODULES = sorted({module for module, _ in registry.TYPES.values()})
 
@@ -66,7 +66,7 @@ def test_listing_the_types_loads_no_provider() -> None:
     assert done.stdout.strip() == "[]"
 
 
-# Types of which the yard keeps the record: known to CloudFormation, with all that a stack asks for.
+# Recorded types are known to CloudFormation, and have all that a stack reads.
 KINDS = sorted(registry.recorded_types())
 
 

@@ -1,7 +1,7 @@
 """Every type is made, shows what a stack may ask of it, changes in place, and goes without a trace.
 
-How boto3 sees a type is what the call that describes it says. LOOKS has the others, and those whose call does
-not show what the case changes.
+A type is read through boto3's call that describes it. LOOKS has the types without such a call, and those
+whose call does not show what the case changes.
 """
 
 from __future__ import annotations
@@ -184,14 +184,14 @@ LOOKS: Mapping[str, Look] = {
 
 
 # Every type is made, shows what a stack may ask of it, changes in place, and goes without a trace.
-# Attributes that the schemas name and our stacks never ask for: moto has nothing to answer with.
+# Attributes in the schemas that our stacks never read, and for which moto has no value.
 NOT_SHOWN = {
     "AWS::EC2::Subnet": {"BlockPublicAccessStates"},
     "AWS::EC2::NatGateway": {"AutoProvisionZones", "AutoScalingIps", "RouteTableId"},
     "AWS::FSx::FileSystem": {"RootVolumeId"},  # of OpenZFS alone
     "AWS::EC2::VPCCidrBlock": {"Ipv6AddressAttribute", "IpSource"},
     "AWS::EC2::NetworkInterface": {"PublicIpDnsNameOptions"},
-    "Custom::PclusterCluster": {"Id"},  # nobody says which attributes a custom resource has
+    "Custom::PclusterCluster": {"Id"},  # a custom resource declares no attributes
     "AWS::ImageBuilder::Component": {"LatestVersion"},  # its parts are shown, by dotted names
     "AWS::ImageBuilder::ImageRecipe": {"LatestVersion"},
     "AWS::ImageBuilder::ImagePipeline": {"DeploymentId"},

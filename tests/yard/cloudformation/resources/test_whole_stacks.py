@@ -1,4 +1,4 @@
-"""Whole templates, made, changed and deleted: nothing of them is left in any service."""
+"""Whole templates are made, changed and deleted, and nothing is left in any service."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[4]
 CLUSTER = Path(__file__).with_name("cluster.yaml")
 BOOTSTRAP = ROOT / "node_modules/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml"
 
-# Where a stack of ours shows: service, operation, and the part of its answer that lists what there is.
-# Not here: the default network ACL of a VPC, which moto never takes away.
+# Calls that show our stacks' resources: service, operation, and the list in its answer.
+# A VPC's default network ACL is left out, because moto never deletes it.
 LISTINGS = (
     ("batch", "describe_compute_environments", "computeEnvironments"),
     ("batch", "describe_job_queues", "jobQueues"),

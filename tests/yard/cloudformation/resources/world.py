@@ -1,4 +1,4 @@
-"""A small account to try resource types in: what a type needs is made before it and deleted after it."""
+"""A small account for trying resource types: what a type needs is made before it and deleted after it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def allow(action: str, resource: str = "*") -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Made:
-    """One resource and what it was made of."""
+    """Hold a resource and its properties."""
 
     provider: Provider
     context: Context
@@ -56,7 +56,7 @@ class Made:
         return self.resource.attributes[name]
 
     def update(self, **changes: Any) -> None:
-        """A change to None takes the property away."""
+        """Return changed properties; None removes one."""
         self.become(
             {name: value for name, value in {**self.properties, **changes}.items() if value is not None}
         )
@@ -77,7 +77,7 @@ class World:
     region: str = REGION
     made: list[Made] = field(default_factory=list)
     shared: dict[str, Made] = field(default_factory=dict)
-    objects: list[tuple[str, str]] = field(default_factory=list)  # of S3, which hold up their buckets
+    objects: list[tuple[str, str]] = field(default_factory=list)  # S3 objects, which keep buckets
 
     def client(self, service: str) -> Any:
         return own_client(service, self.region)
@@ -95,7 +95,7 @@ class World:
         while self.made:
             self.made.pop().delete()
 
-    # What other types need, made when it is first asked for.
+    # Resources that other types need, made when first used.
 
     def vpc(self) -> str:
         return self._once("AWS::EC2::VPC", CidrBlock="10.20.0.0/16").id
@@ -123,7 +123,7 @@ class World:
         return self._once("AWS::IAM::InstanceProfile", Roles=[self.role().id])
 
     def pcs_profile(self) -> str:
-        """Return the ARN of an instance profile whose role has a name that AWS PCS takes."""
+        """Return the ARN of an instance profile whose role has a name that AWS PCS accepts."""
         if "pcs profile" not in self.shared:
             role = self.make("AWS::IAM::Role", RoleName="AWSPCS-trial", AssumeRolePolicyDocument=TRUST)
             self.shared["pcs profile"] = self.make("AWS::IAM::InstanceProfile", Roles=[role.id])

@@ -1,4 +1,4 @@
-"""Templates as people write them: names as text, short forms of every function."""
+"""Templates are read as people write them: names as text, short forms of every function."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Resources:
     assert loaded.resources["PCSImage"].depends_on == ("PCSImagePipeline",), "and not its own"
 
 
-# What functions of a template decide before anything is made: deletion policies, defaults of mappings.
+# Functions that a template evaluates before anything is made: deletion policies, defaults of mappings.
 
 
 @pytest.mark.parametrize(("keep", "policy"), [("yes", "Retain"), ("no", "Delete")])
@@ -61,7 +61,7 @@ def test_a_mapping_falls_back_on_its_default() -> None:
     assert value(given, Mappings={"Sizes": {"eu-west-1": {"big": "c6i"}}}) == "c6i"
 
 
-# Fn::ForEach: written out where the template lists the language extensions, and refused where it is none.
+# Fn::ForEach is expanded if the template lists the language extensions, and otherwise refused.
 LOOPED = {
     "Topic${Name}": {
         "Type": "AWS::SNS::Topic",

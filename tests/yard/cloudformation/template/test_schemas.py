@@ -1,4 +1,4 @@
-"""Properties are held against CloudFormation's own schemas, and real templates raise no noise."""
+"""Properties are checked by CloudFormation's own schemas, which accept real templates."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_only_real_types_are_known() -> None:
 
 
 def problems(text: str) -> Iterator[str]:
-    """Everything that the checks hold against a synthesized template."""
+    """List all problems that the checks find in a synthesized template."""
 
     class Lookups(FakeLookups):
         def parameter(self, name: str) -> str:

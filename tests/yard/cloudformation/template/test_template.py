@@ -1,4 +1,4 @@
-"""Templates: read in either notation, evaluated as AWS does, refused in AWS's words."""
+"""Templates are read in either notation, evaluated as AWS does, and refused in AWS's words."""
 
 from __future__ import annotations
 

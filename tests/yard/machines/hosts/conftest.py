@@ -1,4 +1,4 @@
-"""A yard with hosts, on the best tier of isolation that this machine has; a machine without one skips."""
+"""Fixtures: a yard with hosts on this machine's best tier of isolation; without one, tests are skipped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 METADATA = "http://169.254.169.254/latest"
 TOKEN = ("-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60", f"{METADATA}/api/token")
 FILES = {"kind": "efs", "id": "fs-0123456789abcdef0", "path": "/shared"}
-# In place of a node of ours: no cluster to join, and keys by which the hosts let each other in.
+# Stands in for one of our nodes: it joins no cluster, and has keys with which the hosts let each other in.
 BOOT = """\
 #!/bin/bash
 set -e
@@ -57,7 +57,7 @@ class Said:
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """One yard, and what the tests make in it."""
+    """Hold one yard, and what the tests make in it."""
 
     yard: RunningYard
     key: Path
@@ -83,7 +83,7 @@ class Site:
         return found
 
     def on(self, host: str, *words: str) -> Said:
-        """Run there what the words say; no shell reads them."""
+        """Run a command on the host, without a shell."""
         door = control(self.yard, "POST", "/enter-host", {"host": host})
         entry = enter.enter_command(door, words)
         done = subprocess.run(
@@ -107,7 +107,7 @@ class Site:
         return self.on(host, "curl", "-s", "-H", self.header(host), f"{METADATA}/meta-data/{path}").out
 
     def until(self, holds: Callable[[], Any]) -> Any:
-        """Make what the yard does by itself come soon."""
+        """Let the yard's own actions happen soon."""
 
         def found() -> Any:
             return holds() or (control(self.yard, "POST", "/await-hosts", {"timeout_s": 1}) and None)
@@ -140,7 +140,7 @@ class Vpc:
         self.site.settle()
 
     def start(self, name: str, security_group: str, nodes: int, image: str = IMAGE, **more: Any) -> list[str]:
-        """A group of so many hosts; their names when they have booted. `more` is of the launch template."""
+        """Make a group of hosts; return their names once booted. `more` goes into the launch template."""
         ec2, scaling = self.site.client("ec2"), self.site.client("autoscaling")
         unique = f"{name}-{self.number}"
         data = {
@@ -177,7 +177,7 @@ class Vpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Two members of one security group, and one host beside them that is none."""
+    """Start two members of one security group, and one host that is not a member."""
 
     vpc: Vpc
     group: str
@@ -201,7 +201,7 @@ def permission(source: str, port: int | None) -> dict[str, Any]:
 
 
 def user_data(key: Path) -> str:
-    """Write it as infra/patterns/nodes/launch_template.py does: files, then a script."""
+    """Write user data as infra/patterns/nodes/launch_template.py does: files, then a script."""
     files = {
         "/etc/slipway/node.json": json.dumps({"files": FILES}),
         "/etc/trial/key": key.read_text(encoding="utf-8"),
@@ -237,7 +237,7 @@ def tier() -> str:
 
 @pytest.fixture(scope="session")
 def site(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A yard that replaces dead hosts at once."""
+    """Start a yard that replaces dead hosts at once."""
     yield from new_site(tmp_path_factory.mktemp("hosts"), {REPLACE_VARIABLE: "0.1"})
 
 

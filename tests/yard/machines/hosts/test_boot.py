@@ -1,4 +1,4 @@
-"""Hosts that boot systemd and cloud-init: units, reboots and shutdowns do there what they do on EC2."""
+"""Hosts boot systemd and cloud-init; units, reboots and shutdowns work there as on EC2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.yard.machines.hosts.conftest import Site, Vpc
 from tests.yard.machines.hosts.test_run_command import Commands
 
 TERMINATES = {"InstanceInitiatedShutdownBehavior": "terminate"}
-# Ordered after what comes after its own target, as a unit that wants to run after user data may be.
+# Ordered after a unit that comes after its own target, as a unit may be that should run after user data.
 CIRCLE = """\
 [Unit]
 After=cloud-final.service
@@ -61,7 +61,7 @@ def vpc(site: Site) -> Iterator[Vpc]:
 
 @pytest.fixture(scope="module")
 def host(site: Site, vpc: Vpc) -> str:
-    """One whose units come to nothing in several ways once it has rebooted."""
+    """Boot a host whose units fail in several ways after a reboot."""
     files = {f"{own_units.UNITS}/circle.service": CIRCLE, f"{own_units.UNITS}/fails.service": FAILS}
     (name,) = vpc.start("nodes", vpc.security_group("members"), 1, UserData=user_data(FIRST_BOOT, files))
     return name
@@ -119,7 +119,7 @@ def test_systemd_is_the_first_process_and_cloud_init_reads_ec2s_metadata(
 
 
 def test_nothing_that_this_machine_starts_is_started_on_a_host(site: Site, vpc: Vpc, host: str) -> None:
-    """A machine's databases, timers and mail are its own."""
+    """This machine's databases, timers and mail do not run on a host."""
     links = ("-type", "l", "-name", "*.*", "!", "-lname", "/dev/null")
     listed = site.on(host, "find", own_units.UNITS, *links, "-printf", "%f\n").out
     ours = {path.rpartition("/")[2] for path in own_units.plan(is_slurm=False)["links"]}
@@ -160,7 +160,7 @@ def test_the_console_tells_of_the_boot_and_of_user_data(site: Site, vpc: Vpc, ho
 
 @pytest.fixture(scope="module")
 def rebooted(site: Site, vpc: Vpc, host: str) -> str:
-    """The host after RebootInstances."""
+    """Return the host after RebootInstances."""
     identifier, before = row(vpc)["instance"], first_process(site, host)
     site.until(lambda: site.on(host, "test", "-e", "/soon-ran").code == 0)
     site.on(host, "touch", "/tmp/memory")
@@ -180,7 +180,7 @@ def test_a_reboot_keeps_the_disk_and_shows_what_only_a_first_boot_did(site: Site
 def test_units_that_are_ordered_in_a_circle_lose_one_and_the_list_of_hosts_says_which(
     site: Site, vpc: Vpc, rebooted: str
 ) -> None:
-    """Both are called enabled all the same. After the reboot, since user data wrote one of them."""
+    """Both are still called enabled. This is tried after the reboot, because user data wrote one of them."""
     assert site.on(rebooted, "systemctl", "is-enabled", "circle.service").out.strip() == "enabled"
     has_run = site.on(rebooted, "test", "-e", "/circle-ran").code == 0
     lost = "cloud-final.service" if has_run else "circle.service"
@@ -219,7 +219,7 @@ def test_sshd_of_a_node_that_was_rebooted_waits_for_its_key_and_does_not_fail(
 
 
 def test_systems_manager_reaches_a_host_of_which_a_unit_failed(site: Site, vpc: Vpc, rebooted: str) -> None:
-    """Its agent is another service of the system, and asks nobody whether all others are well."""
+    """The host's agent is another service of the system, and does not depend on all others."""
     commands = Commands(site, row(vpc)["instance"])
     (known,) = commands.ssm.describe_instance_information()["InstanceInformationList"]
     assert (known["InstanceId"], known["PingStatus"]) == (commands.instance, "Online")
@@ -264,7 +264,7 @@ def test_a_host_that_stops_half_way_is_impaired_and_replaced(site: Site, own_vpc
 
 
 def test_a_host_boots_the_system_of_the_machine_image_that_was_baked(site: Site, own_vpc: Vpc) -> None:
-    """Debian itself, as a bake begins with it: what it starts is its packages' choice."""
+    """Boot plain Debian as a bake begins with it; its packages decide what it starts."""
     archive = base.kept_archive()
     if not archive.exists():
         pytest.skip("no machine image was baked on this machine yet, so there is no Debian to begin with")
@@ -282,7 +282,7 @@ def test_a_host_boots_the_system_of_the_machine_image_that_was_baked(site: Site,
 
 
 def test_a_host_counts_the_time_since_its_own_boot(site: Site, vpc: Vpc, host: str) -> None:
-    """A node that ends itself some minutes after its boot looks there."""
+    """A node that ends itself some minutes after its boot reads this."""
     up_s = float(site.on(host, "cat", "/proc/uptime").out.split()[0])
     assert up_s < float(Path("/proc/uptime").read_text().split()[0]) - 1
 

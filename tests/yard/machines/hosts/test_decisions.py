@@ -1,4 +1,4 @@
-"""What is decided before any host is touched: firewalls, steps of booting, steps of a document."""
+"""Firewalls, boot steps and a document's steps are decided right before any host is touched."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_host_changes_tables_of_its_own_and_no_security_group(rules: str, is_r
     assert bool(nft_door.refusal(rules)) is is_refused
 
 
-# What of this machine a host is given, where its machine image was not baked here.
+# The parts of this machine that a host gets if its machine image was not baked here.
 ORDINARY_USER = Tier(name="user", isolated=True, words="", obstacle=lambda: "")
 
 
@@ -200,7 +200,7 @@ def test_a_host_may_write_beside_the_programs_of_this_machine_whichever_python_r
     assert "/usr" not in mounted
 
 
-# What a host that really boots sees of this machine.
+# The parts of this machine that a host with a real boot sees.
 
 
 def test_a_checkout_in_a_home_on_a_file_system_of_its_own_is_seen_read_only() -> None:

@@ -1,4 +1,4 @@
-"""Hosts that EC2 takes back, that come late, and whose links are bad."""
+"""EC2 takes hosts back, starts them late, and gives them bad links, when a fault says so."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PATTERN = {"source": ["aws.ec2"], "detail-type": ["EC2 Spot Instance Interruptio
 
 @pytest.fixture(scope="module")
 def fast(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A yard in which two minutes of notice take a little over two seconds, and a boot no longer."""
+    """Start a yard in which two minutes of notice, or a boot, take a little over two seconds."""
     settings = {REPLACE_VARIABLE: "0.1", CLOCK_VARIABLE: "0.02", BOOT_VARIABLE: IMITATED}
     yield from new_site(tmp_path_factory.mktemp("faults"), settings)
 
 
 def listen(site: Site) -> None:
-    """Let EventBridge write what it hears of Spot into a log group."""
+    """Let EventBridge write events about Spot into a log group."""
     logs, events = site.client("logs"), site.client("events")
     logs.create_log_group(logGroupName=HEARD)
     arn = f"arn:aws:logs:us-east-1:123456789012:log-group:{HEARD}"

@@ -1,4 +1,4 @@
-"""What a host of the yard is: a machine of its own in its VPC, behind its security groups."""
+"""A host of the yard is a machine of its own in its VPC, behind its security groups."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_rule_opens_a_port_while_hosts_run_and_its_end_closes_it(site: Site, c
 
 
 def test_the_root_of_a_host_does_not_open_its_firewall(site: Site, cluster: Cluster, tier: str) -> None:
-    """Not even what it starts itself; whoever enters from this machine could."""
+    """Not even a process of the host can; one that enters from this machine could."""
     if tier != "root":
         pytest.skip("there, what a host runs has no power over its network at all")
     instance = cluster.instance(cluster.members[0])
@@ -168,7 +168,7 @@ def test_a_host_of_another_vpc_reaches_nobody_knows_how_it_was_bought_and_has_th
     (host,) = own_vpc.start("nodes", group, 1, InstanceMarketOptions={"MarketType": market})
     assert reach(site, host, cluster.address(cluster.members[0]), SSH) == "OSError"  # no route to it
     assert site.metadata(host, "instance-life-cycle") == market
-    # No interruption is announced, which a job on Spot asks for every few seconds.
+    # There is no notice of an interruption, for which a job on Spot asks every few seconds.
     asked = (*ASK, "-H", site.header(host), f"{METADATA}/meta-data/spot/instance-action")
     assert site.on(host, *asked).out == "404"
     iam, profile = site.client("iam"), f"trial-{market}"
@@ -185,7 +185,7 @@ def test_a_host_of_another_vpc_reaches_nobody_knows_how_it_was_bought_and_has_th
 
 
 def test_a_host_sees_of_every_home_of_this_machine_only_what_it_runs(site: Site, cluster: Cluster) -> None:
-    """Its own user's and root's are as in a machine image."""
+    """The homes of its own user and of root are as in a machine image."""
     first = cluster.members[0]
     found = set(site.on(first, "find", "/home", "/root", "-maxdepth", "1").out.split())
     needed = [str(CHECKOUT), sys.prefix, sys.base_prefix]

@@ -1,4 +1,4 @@
-"""Hosts whose boot is imitated: what cannot do its work is `failed`, with the reason and what mends it."""
+"""On hosts with an imitated boot, a unit that cannot work is `failed`, with the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_host_that_lacks_a_program_of_a_unit_is_failed_and_says_what_installs_
     assert host["state"] == "failed"
     assert host["why"].startswith("/usr/sbin/sshd is not there; install it with")
     assert MEND in host["why"]
-    assert site.on(host["name"], "hostname", "-s").out.strip() == host["name"]  # it can still be looked at
+    assert site.on(host["name"], "hostname", "-s").out.strip() == host["name"]  # it still answers
 
 
 def test_a_host_whose_user_data_fails_is_failed_and_says_where_to_read_on(site: Site, own_vpc: Vpc) -> None:

@@ -1,4 +1,4 @@
-"""How hosts come and go, and how they are entered: there or nowhere, wherever a command is called from."""
+"""Hosts come and go cleanly, and a command for a host runs there or nowhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slipway.yard.machines.hosts.inside import cgroups
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
 from tests.yard.machines.hosts.conftest import PATIENCE_S, Cluster, Site, Vpc, has_ended, new_site
 
-# The way into a host: what is meant for a host runs there or nowhere, wherever it is called from.
+# A command for a host runs there or nowhere, wherever it is called from.
 
 
 def door_of(site: Site, host: str) -> dict[str, Any]:
@@ -78,9 +78,9 @@ def test_a_yard_that_does_not_say_how_a_host_was_made_is_not_believed(
             enters({**door, **said}, ["true"])
 
 
-# A service of nobody's: it goes on when who started it has left.
+# A detached service: it goes on when its starter has left.
 SERVICE = ("sh", "-c", 'setsid -f bash -c "$0" >/dev/null 2>&1')
-# One of the host's own: where systemd stops a host, what it mounted goes before such a process does.
+# A service of the host: systemd unmounts the host's mounts before it stops such a process.
 UNIT = ("systemd-run", "--property=RequiresMountsFor=/shared", "bash", "-c")
 GOODBYE = """
 trap 'sleep 1; echo goodbye >/shared/goodbye; exit' TERM
@@ -147,7 +147,7 @@ def test_a_group_that_grows_gets_hosts_and_a_terminated_one_hears_of_it(site: Si
     site.settle()
     assert [host["state"] for host in own_vpc.hosts("nodes")] == ["running"] * 2
     scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=0)
-    # It may write until it is off, and so does not count as gone before.
+    # It may write until it is off, so it does not count as gone before.
     assert [*dict.fromkeys(states_until_terminated(site, instance))] == ["shutting-down", "terminated"]
     site.settle()
     assert own_vpc.hosts("nodes") == []
@@ -156,12 +156,12 @@ def test_a_group_that_grows_gets_hosts_and_a_terminated_one_hears_of_it(site: Si
 
 @pytest.fixture
 def short_lived(tier: str, tmp_path: Path) -> Iterator[Site]:
-    """Its yard is the test's to end."""
+    """The test itself ends this yard."""
     yield from new_site(tmp_path, {})
 
 
 def processes_of(site: Site, name: str) -> set[int]:
-    """All of a host, as this machine counts them, and what holds it."""
+    """List a host's processes as this machine counts them, with the one that holds the host."""
     first = int(control(site.yard, "POST", "/enter-host", {"host": name})["process"])
     found, holder = {first, *_processes_with(first)}, first
     while holder != pid_of(site):
@@ -171,7 +171,7 @@ def processes_of(site: Site, name: str) -> set[int]:
 
 
 def _processes_with(first: int) -> set[int]:
-    """In one PID namespace."""
+    """Return the processes of one PID namespace."""
     space = Path(f"/proc/{first}/ns/pid").readlink()
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
@@ -193,13 +193,13 @@ def pid_of(site: Site) -> int:
 
 
 def machine() -> tuple[str, str]:
-    """Return what would show a mount or an interface that was left behind."""
+    """Return the lists in which a left mount or interface would show."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     return Path("/proc/self/mounts").read_text(encoding="utf-8"), links
 
 
 def groups_of(yard: int) -> list[Path]:
-    """Find a yard's control groups: other yards have theirs."""
+    """Find one yard's control groups; other yards have others."""
     return [*Path("/sys/fs/cgroup").glob(f"**/{cgroups.name(yard, '*')}")]
 
 

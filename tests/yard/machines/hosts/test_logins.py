@@ -1,4 +1,4 @@
-"""The jobs' user logs in to a node and out again, on hosts where PAM and logind do what they do on EC2."""
+"""The jobs' user logs in and out on hosts where PAM and logind work as on EC2."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slipway.yard.machines.hosts.planning.own_files import USER_ID
 from tests.yard.machines.hosts.conftest import Said, Site
 from tests.yard.machines.hosts.test_boot import user_data
 
-# Keep slipway-node out of it, and let logind forget who logs out at once and not ten seconds later.
+# Run without slipway-node, and let logind forget a user at once after logout, not ten seconds later.
 QUIET = "#!/bin/sh\nsystemctl mask --runtime --now slipway-node.service\n"
 SETTINGS = {"/etc/systemd/logind.conf.d/50-test.conf": "[Login]\nUserStopDelaySec=0\n"}
-# As a node does when it joins.
+# What a node does when it joins.
 JOIN = """\
 import json
 import sys
@@ -51,7 +51,7 @@ class Nodes:
     other: str
 
     def as_user(self, host: str, *words: str) -> Said:
-        """Run it as the jobs' user without a session, as Systems Manager and we do."""
+        """Run a command as the jobs' user without a session, as Systems Manager and we do."""
         return self.site.on(host, "setpriv", "--reuid", USER, "--regid", USER, "--init-groups", *words)
 
     def enter(self, host: str, to: str, command: str = "echo arrived") -> Said:
@@ -87,7 +87,7 @@ def nodes(site: Site) -> Iterator[Nodes]:
 
 @pytest.fixture
 def sweeping(nodes: Nodes) -> Iterator[None]:
-    """logind as a distribution brings it: it clears up behind a user whose last session ends."""
+    """With a distribution's defaults, logind cleans up after a user whose last session ends."""
     for host in (nodes.one, nodes.other):
         nodes.set_logind(host, f"printf '[Login]\\nRemoveIPC=yes\\n' >{SWEEPS}")
     yield

@@ -1,4 +1,4 @@
-"""Jobs of machines that run mpirun take this machine's memory too: what does not fit waits, or is refused."""
+"""MPI jobs use this machine's memory, too: a job that does not fit waits or is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DOCUMENT = {
 
 
 class Jobs:
-    """One host, and commands that run jobs there."""
+    """Start one host, and return commands that run jobs there."""
 
     def __init__(self, site: Site) -> None:
         vpc = site.vpc()

@@ -1,4 +1,4 @@
-"""Where no namespaces can be made, hosts are plain processes, and the yard says what is not enforced."""
+"""Without namespaces hosts are plain processes, and the yard says what is not enforced."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_nothing_is_left_of_plain_hosts(plain_site: Site) -> None:
     process.down(folder=plain_site.yard.home)
     assert has_ended(left)
     assert not plain_site.yard.home.exists()
-    with socket.socket() as listener:  # its sshd has let go of the port
+    with socket.socket() as listener:  # its sshd has released the port
         listener.bind((host["address"], 2222))

@@ -1,4 +1,4 @@
-"""What the yard reads of a host that boots for real, and the aws command of one that does not."""
+"""The yard reads a booted host's state right, and a host without a boot has an aws command."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def query(name: str, kind: int = 1) -> bytes:
 
 @pytest.fixture
 def asks() -> Iterator[Host]:
-    """A host that asks, in a VPC of two; a third is in another one."""
+    """Make a host that asks, in a VPC of two hosts; a third one is in another VPC."""
     made = [
         Host(instance=recorded(vpc, last), number=last, root="")
         for vpc, last in (("vpc-1", 4), ("vpc-1", 5), ("vpc-2", 6))
@@ -109,7 +109,7 @@ def test_the_name_server_knows_the_hosts_of_its_vpc(asks: Host) -> None:
     [
         ("ip-10-0-0-6.ec2.internal", 1, 3),
         ("s3.us-east-1.amazonaws.com", 1, 3),
-        ("ip-10-0-0-5.ec2.internal", 28, 0),  # an address of IPv6, which a name that is known lacks
+        ("ip-10-0-0-5.ec2.internal", 28, 0),  # an IPv6 address, which a known name lacks
     ],
 )
 def test_the_name_server_says_at_once_that_there_is_no_other_name(
@@ -137,12 +137,12 @@ def test_a_host_with_this_machines_files_starts_the_units_of_the_image_word_for_
     assert {"/etc/systemd", "/etc/init.d", "/etc/fstab", "/var/lib/cloud"} <= set(plan["removed"])
 
 
-# A host with this machine's files tells AWS what a node of a baked image tells it, by the same scripts.
+# A host with this machine's files reports the same to AWS as a node of a baked image, by the same scripts.
 
 
 @pytest.fixture
 def node(tmp_path: Path, yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """A node whose only aws is the one in its environment, as a host is given it."""
+    """Make a node whose only aws command is the one in its virtual environment, as on a host."""
     point_at(yard, monkeypatch)
     others = (each for each in os.environ["PATH"].split(os.pathsep) if not Path(each, "aws").exists())
     monkeypatch.setenv("PATH", os.pathsep.join(others))

@@ -1,4 +1,4 @@
-"""SSM's Run Command: documents run on hosts as they are deployed, and what comes of it is told as by AWS."""
+"""SSM's Run Command runs deployed documents on hosts, and reports results as AWS does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.yard.asking import refusal
 from tests.yard.machines.hosts.conftest import Cluster, Site, Vpc
 
 LOG_GROUP = "/slipway/trial/commands"
-# As infra declares it: one parameter that cannot be anything but the key of a request, in quotes.
+# Declared as in infra: one parameter, in quotes, which can only be the key of a request.
 DOCUMENT = {
     "schemaVersion": "2.2",
     "description": "trial",
@@ -40,7 +40,7 @@ KEY = "jobs/trial-1/request.json"
 
 
 class Commands:
-    """SSM, and one host."""
+    """Return SSM and one host."""
 
     def __init__(self, site: Site, instance: str) -> None:
         self.site, self.instance = site, instance
@@ -156,7 +156,7 @@ def test_what_is_not_there_is_refused_as_by_aws(commands: Commands) -> None:
 def test_a_cancelled_command_ends_with_all_that_it_started_and_hears_nothing_before(
     commands: Commands,
 ) -> None:
-    """Hold what AWS does: whoever counts on SIGTERM there cleans up nothing."""
+    """A program that waits for SIGTERM there cleans up nothing, as on AWS."""
     marker = "sleep 86399"
     script = f"trap 'echo heard' TERM; {marker} & {marker} & echo started; while :; do sleep 0.2; done"
     command = commands.shell(script, CloudWatchOutputConfig=to_cloudwatch())
@@ -172,7 +172,7 @@ def test_a_cancelled_command_ends_with_all_that_it_started_and_hears_nothing_bef
 
 
 def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own_vpc: Vpc) -> None:
-    """Hold what AWS does: nobody is left to say how it ended."""
+    """Nothing is left that could report how it ended, as on AWS."""
     (name,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1)
     suspended = ["ReplaceUnhealthy"]
     site.client("autoscaling").suspend_processes(
@@ -220,7 +220,7 @@ def test_a_command_is_found_by_its_comment_where_its_sender_never_heard_of_it(co
 
 
 def test_a_command_sees_and_ends_what_another_command_left_running(commands: Commands) -> None:
-    """Cancel as a job is cancelled: by another command than the one that runs it."""
+    """Cancel as a job is cancelled: by another command than the one that runs the job."""
     leave = "MARK=left sleep infinity >/dev/null 2>&1 & echo $!"
     left = commands.ended(commands.shell(leave))["StandardOutputContent"].strip()
     look = f"tr '\\0' '\\n' </proc/{left}/environ | grep ^MARK && kill -9 {left}"

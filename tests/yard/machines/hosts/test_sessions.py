@@ -1,4 +1,4 @@
-"""Sessions of Systems Manager in the yard, as `slipway ssh` starts them: a shell, a command, a port."""
+"""Sessions of Systems Manager work in the yard as `slipway ssh` starts them: a shell, a command, a port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.yard.asking import refusal
 from tests.yard.machines.hosts.conftest import PATIENCE_S, TOKEN, Cluster, Site
 from tests.yard.machines.hosts.test_logins import PYTHON
 
-# As a node of an MPI cluster does when it joins: sshd takes certificates of the cluster and no files of keys,
+# What a node of an MPI cluster does when it joins: sshd takes the cluster's certificates and no key files,
 # and the metadata are closed to jobs.
 JOIN = """\
 from slipway.jobs.platforms.mpi.node.job_credentials import close_metadata
@@ -51,7 +51,7 @@ SERVE = (
 
 
 class Person:
-    """Somebody whose shell points at the yard, and a deployed cluster."""
+    """Return a shell that points at the yard, and a deployed cluster."""
 
     def __init__(self, site: Site, cluster: Cluster) -> None:
         self.cluster = next(each["cluster"] for each in site.hosts() if each["name"] == cluster.members[0])
@@ -96,13 +96,13 @@ def person(site: Site, cluster: Cluster) -> Person:
 
 @pytest.fixture(scope="module")
 def main_node(person: Person) -> str:
-    """Return the node that number 0 is, by its name."""
+    """Return the name of node 0."""
     return person.ssh(told="hostname -s\n").stdout.splitlines()[2]
 
 
 @pytest.fixture(scope="module")
 def served(site: Site, main_node: str) -> Iterator[None]:
-    """A program on the main node that listens to nobody but the node itself."""
+    """Start a program on the main node that listens only on the node's loopback."""
     begin = f'setsid {sys.executable} -c "$0" >/dev/null 2>&1 & echo $!'
     process_id = site.on(main_node, "sh", "-c", begin, SERVE).out.strip()
     site.until(lambda: site.on(main_node, "curl", "-sf", f"http://127.0.0.1:{PORT}/").code == 0)

@@ -1,4 +1,4 @@
-"""What an Auto Scaling group launches: all that its launch template says, and again when one is gone."""
+"""An Auto Scaling group launches what its launch template says, and replaces a lost instance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARAMETER = "/slipway/amis/cpu-mpi/id"
 
 
 class Region:
-    """A network, a launch template whose image is a parameter, and a group."""
+    """Make a network, a launch template whose image is a parameter, and a group."""
 
     def __init__(self, yard: RunningYard) -> None:
         self.ec2, self.scaling, self.ssm = (yard.client(each) for each in ("ec2", "autoscaling", "ssm"))

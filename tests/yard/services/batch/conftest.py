@@ -1,4 +1,4 @@
-"""A yard whose Batch runs tiny processes, on each tier of isolation that there is, its clock running fast."""
+"""Fixtures: a yard with a fast clock, whose AWS Batch runs tiny processes on each tier of isolation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import until
 from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import RunningYard
 
-# What nodes of several tests run.
+# The program that nodes of several tests run.
 FOREVER = "import signal\nprint('ready', flush=True)\nwhile True: signal.pause()"
 NODE = "import os, sys, signal\nnode = int(os.environ['AWS_BATCH_JOB_NODE_INDEX'])\n"
 ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
@@ -26,7 +26,7 @@ ISOLATED = ("root", "user")
 ENDED = ("SUCCEEDED", "FAILED")
 LOG_GROUP = "jobs"
 WORDS = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
-# As infra/patterns/batch/compute_environment.py deploys them.
+# Deployed as in infra/patterns/batch/compute_environment.py.
 DEPLOYED_RULES = [
     {WORDS.get(key, key): value for key, value in asdict(rule).items() if value} for rule in RETRY_RULES
 ]
@@ -34,13 +34,13 @@ DEPLOYED_RULES = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A queue of at most four nodes of 96 vCPUs, and what tests ask of it."""
+    """Hold a queue of at most four nodes of 96 vCPUs, and what tests ask of it."""
 
     yard: RunningYard
     batch: Any
 
     def define(self, name: str = "train", **changes: Any) -> str:
-        """A multi-node definition, as ours is deployed but for the devices."""
+        """Return a multi-node definition like our deployed one, but without devices."""
         groups = [{"targetNodes": "0:", "container": container(**changes.pop("container", {}))}]
         properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": groups}
         retry = {"attempts": 3, "evaluateOnExit": DEPLOYED_RULES}
@@ -56,7 +56,7 @@ class Cluster:
         return str(made["jobDefinitionArn"])
 
     def submit(self, code: str, *, definition: str = "train", nodes: int = 2, **more: Any) -> str:
-        """Every node runs this Python."""
+        """Let every node run this Python code."""
         override = {"targetNodes": "0:", "containerOverrides": {"command": ["python", "-c", code]}}
         overrides = {"numNodes": nodes, "nodePropertyOverrides": [override]}
         given = {"jobName": "trial", "jobQueue": "queue", "jobDefinition": definition, **more}
@@ -72,7 +72,7 @@ class Cluster:
         return dict(found)
 
     def ended(self, job: str) -> dict[str, Any]:
-        """The job when it has ended."""
+        """Return the job once it has ended."""
         until(
             lambda: control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5}) in ENDED,
             lambda: f"still {self.describe(job)['status']}: {self.lines(job)}",
@@ -110,7 +110,7 @@ def container(vcpus: int = 96, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def tier(request: pytest.FixtureRequest) -> str:
-    """The best there is; test_tiers.py asks for each."""
+    """Return the best tier; test_tiers.py asks for each."""
     name = str(getattr(request, "param", best_tier().name))
     if not next(tier for tier in TIERS if tier.name == name).works():
         pytest.skip(f"this machine cannot make the namespaces of tier '{name}'")
@@ -130,7 +130,7 @@ def batch_yard(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def cluster(batch_yard: RunningYard) -> Cluster:
-    control(batch_yard, "POST", "/reset")  # ends what a test before it left running
+    control(batch_yard, "POST", "/reset")  # ends what an earlier test left running
     return new_cluster(batch_yard)
 
 

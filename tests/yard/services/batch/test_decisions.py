@@ -1,4 +1,4 @@
-"""What is decided before any process starts: overrides, retries, mounts."""
+"""Overrides, retries and mounts are decided right before any process starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job sees of the homes of this machine's users: what it runs, to read, and nothing else."""
+"""Of this machine's home folders a job can only read what it runs, and sees nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(json.dumps({"home": os.listdir(home), "writable": writable, "others": othe
 
 @pytest.fixture(scope="module")
 def homely(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A yard of somebody whose home holds this checkout."""
+    """Start a yard of a user whose home holds this checkout."""
     if tier not in ISOLATED:
         pytest.skip(f"tier '{tier}' hides nothing, and says so")
     folder = tmp_path_factory.mktemp("homely") / "home"

@@ -1,4 +1,4 @@
-"""The instances of nodes, from launch to end, and the roles of jobs, of their start and of instances."""
+"""Nodes' instances live from launch to end; jobs, their start and instances each use their own role."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_job_above_the_quota_waits_without_a_word_of_the_quota_and_starts_when
     assert cluster.ended(job)["status"] == "SUCCEEDED"
 
 
-# A job has the rights of its role, is started with those of another, and on instances with a third.
+# A job has its own role's permissions, is started with another role's, and its instance has a third role.
 TASKS = {"Service": "ecs-tasks.amazonaws.com"}
 WHO = "import boto3\nprint(boto3.client('sts').get_caller_identity()['Arn'])"
 READ = (

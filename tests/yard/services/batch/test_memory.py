@@ -1,4 +1,4 @@
-"""A yard with little memory for its jobs starts what fits, and says what waits and what never fits."""
+"""A yard with little memory starts jobs that fit, and says which wait and which never fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs when, and what AWS Batch says of those that wait."""
+"""The queue runs jobs in the right order, and says why others wait."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ RESOURCES = {
 
 
 def of_template(role: str) -> list[dict[str, Any]]:
-    """Return what dl1's template lets the role do, with the names of these tests."""
+    """Return the role's permissions in dl1's template, with these tests' names."""
     policies = of_type(templates_of().compute, "AWS::IAM::ManagedPolicy")
     (may,) = [each for name, each in policies.items() if name.startswith(role)]
     return [

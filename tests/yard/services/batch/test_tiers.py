@@ -1,4 +1,4 @@
-"""What holds however far nodes are kept apart here; a machine skips the tiers that it cannot make."""
+"""These promises hold on every tier of isolation; tiers that this machine cannot make are skipped."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_nodes_of_a_job_share_its_file_system_and_keep_their_own_disks(cluster: 
     look = "import os\nprint(sorted(os.listdir('/data/all')), os.listdir('/data/own'))"
     job = cluster.submit(look, definition=definition, nodes=1)
     cluster.ended(job)
-    assert cluster.lines(job)[0] in ("['0', '1'] []", "['0'] []")  # the main node's end may come before
+    assert cluster.lines(job)[0] in ("['0', '1'] []", "['0'] []")  # the main node may end first
     assert not Path("/data").exists()
 
 
@@ -146,7 +146,7 @@ def test_nothing_is_left_of_a_yard_that_is_killed(cluster: Cluster, tmp_path: Pa
 
 
 def processes_with(mark: str) -> list[str]:
-    """List this machine's processes, whatever namespace they are in."""
+    """List this machine's processes in all namespaces."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A budget of the yard counts what an activated tag counts, and mails when a threshold is passed."""
+"""A budget of the yard counts the costs with an activated tag, and mails when a threshold is passed."""
 
 from __future__ import annotations
 

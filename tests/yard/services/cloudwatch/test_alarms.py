@@ -1,4 +1,4 @@
-"""Alarms of the yard change their state by their metrics, and tell whom the policies let them tell."""
+"""Alarms of the yard change state by their metrics, and notify only whom the policies allow."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_an_alarm_is_told_of_once_and_not_at_every_look_or_without_actions_enabl
 
 
 def make_group(yard: RunningYard) -> str:
-    """A group of two nodes, one of them protected as by a job; return the ARN of its policy to have none."""
+    """Make a group of two nodes, one protected as by a job; return the ARN of its policy for zero nodes."""
     ec2, scaling = yard.client("ec2"), yard.client("autoscaling")
     image = ec2.register_image(Name="node", RootDeviceName="/dev/sda1")["ImageId"]
     data = {"ImageId": image, "InstanceType": "c6i.32xlarge"}
@@ -220,7 +220,7 @@ def test_nodes_that_have_run_for_hours_stop_whatever_they_report(yard: RunningYa
     assert topic.mails()[0]["subject"].startswith('ALARM: "c6i-up-for-hours"')
 
 
-# The state of an alarm for datapoints with gaps, as the tables of CloudWatch's user guide have it.
+# The state of an alarm for datapoints with gaps, from the tables of CloudWatch's user guide.
 KEPT = None
 TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
 

@@ -1,4 +1,4 @@
-"""CodeBuild of the yard: what it fetches, finds and pushes is real; what it imitates is the build between."""
+"""The yard's CodeBuild really fetches sources and pushes images; only the build between is imitated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STEPS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """A project, a bucket with a source and a repository."""
+    """Make a project, a bucket with a source and a repository."""
 
     yard: RunningYard
 
@@ -64,7 +64,7 @@ class Workshop:
         self.client("s3").put_object(Bucket="source", Key=key, Body=archive.getvalue())
 
     def build(self, **variables: str) -> dict[str, Any]:
-        """One build, followed to its end."""
+        """Follow one build to its end."""
         given = {"IMAGE": "gaudi", "TAG": "0123456789abcdef", "REPOSITORY": "slipway/gaudi", **variables}
         overrides = [{"name": name, "value": value} for name, value in given.items() if value]
         started = self.client("codebuild").start_build(
@@ -107,7 +107,7 @@ def workshop(yard: RunningYard) -> Workshop:
 
 
 def failure(build: dict[str, Any]) -> tuple[str, str]:
-    """The phase in which a build failed, and why."""
+    """Return the phase in which a build failed, and why."""
     assert build["buildStatus"] == "FAILED"
     (phase,) = [phase for phase in build["phases"] if phase.get("phaseStatus") == "FAILED"]
     return phase["phaseType"], phase["contexts"][0]["message"]
@@ -199,7 +199,7 @@ def test_a_build_that_cannot_succeed_fails_where_it_would_and_says_why(
 
 
 def test_a_build_without_its_source_fails_to_download_it(workshop: Workshop) -> None:
-    """S3 tells of a missing object only who may list the bucket, which its role may not."""
+    """S3 reports a missing object only to callers that may list the bucket, which the role may not."""
     phase, why = failure(workshop.build())
     assert (phase, "AccessDenied" in why) == ("DOWNLOAD_SOURCE", True)
 

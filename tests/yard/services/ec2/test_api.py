@@ -1,4 +1,4 @@
-"""What the yard adds to EC2: placement groups, reservations, the catalogue, stand-ins, prices, launches."""
+"""The yard adds placement groups, reservations, the catalogue, stand-ins, prices and launches to EC2."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_prices_are_the_catalogues_and_dated_and_none_is_made_up(yard: RunningYa
     assert "colour" in refusal(listed, colour="red")["Message"]
 
 
-# What EC2 and Auto Scaling do with launches: pending first, no capacity for large types, Spot taken back.
+# Launches in EC2 and Auto Scaling: pending first, no capacity for large types, Spot taken back.
 LARGE, SMALL = "c6i.16xlarge", "c6i.large"
 
 

@@ -1,4 +1,4 @@
-"""Quotas are a fresh account's until somebody asks, and what is above them is refused."""
+"""Quotas are a fresh account's until a raise is requested, and launches above them are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules and topics tell whom the policies let them tell, and say so where they may not."""
+"""Rules and topics notify only whom the policies allow, and report what was not allowed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_rule_hears_of_an_alarm_that_goes_on(yard: RunningYard) -> None:
     assert [mail["text"] for mail in topic.mails()] == ['"cost"']
 
 
-# An address hears of a topic when it has confirmed, as on AWS.
+# An address gets a topic's messages once it has confirmed, as on AWS.
 
 
 def test_an_address_that_has_not_confirmed_gets_nothing_but_the_question(yard: RunningYard) -> None:

@@ -1,4 +1,4 @@
-"""Functions that run: their answer, their errors, their rights and their log."""
+"""Functions run with the right answers, errors, permissions and logs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def zipped(code: str, name: str = "index.py") -> bytes:
 
 
 class Functions:
-    """One function with the right to list buckets, and no other but its log."""
+    """Make a function that may list buckets and write its log, and nothing else."""
 
     def __init__(self, yard: RunningYard) -> None:
         self.yard = yard
@@ -76,7 +76,7 @@ class Functions:
         self.client.create_function(FunctionName=name, **{**given, **changes})
 
     def ask(self, do: str, **more: Any) -> tuple[Any, str]:
-        """Return what it answered, and the kind of error."""
+        """Return the answer, and the kind of error."""
         payload = json.dumps({"do": do, **more})
         answer = self.client.invoke(FunctionName="adder", Payload=payload)
         return json.loads(answer["Payload"].read()), answer.get("FunctionError", "")
@@ -169,10 +169,10 @@ def test_what_cannot_be_run_is_refused_by_name(functions: Functions) -> None:
     assert said["Code"] == "AccessDeniedException"
 
 
-# Custom resources that a template's own function makes: what it is told, and what comes of its answer.
+# Custom resources of a template's own function: the requests it gets, and the effect of its answers.
 TRUSTED = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
-# It names its resource after the property Name, and fails or is silent where Do says so.
+# It names its resource after the property Name, and fails or stays silent if Do says so.
 CODE = """
 import json
 import cfnresponse
@@ -232,7 +232,7 @@ def stacks(yard: RunningYard) -> Stacks:
 
 
 def told(yard: RunningYard) -> list[Any]:
-    """Everything that the function was asked, in order."""
+    """Return all requests to the function, in order."""
     found = yard.client("logs").filter_log_events(logGroupName="/aws/lambda/maker", filterPattern='"told"')
     return [json.loads(event["message"].partition(" ")[2]) for event in found["events"]]
 
@@ -284,7 +284,7 @@ def test_a_nested_stack_whose_function_never_answers_is_deleted_with_its_parent_
     s3.put_object(Bucket="templates", Key="child.json", Body=child.encode())
     url = "https://templates.s3.us-east-1.amazonaws.com/child.json"
     parent = json.dumps({"Resources": {"Child": typed("AWS::CloudFormation::Stack", TemplateURL=url)}})
-    ask = stacks.cloudformation.create_stack  # it answers after seconds, where a stack is not made at once
+    ask = stacks.cloudformation.create_stack  # it answers after seconds, so the stack is not made at once
     ask(StackName="hangs", TemplateBody=parent, Capabilities=CAPABILITIES)
     assert told(stacks.yard) == [["Create", None, "one", None]]
     stacks.delete("hangs")

@@ -1,4 +1,4 @@
-"""A yard whose machine images begin with a few programs, and a bakery in it to change and to start."""
+"""Fixtures: a yard whose machine images begin with a few programs, and a bakery for tests."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Bakery:
 
 @pytest.fixture(scope="session")
 def bakery_tier(request: pytest.FixtureRequest) -> Tier:
-    """The best there is; a test may ask for one by its name."""
+    """Return the best tier; a test may ask for one by name."""
     name = str(getattr(request, "param", best_tier().name))
     tier = next(tier for tier in TIERS if tier.name == name)
     if not tier.isolated or not tier.works():

@@ -1,4 +1,4 @@
-"""A root file system of a few programs of this machine, so that most bakes of the tests take a moment."""
+"""Makes a root file system with a few programs of this machine, so that most bakes in tests take a moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARY = re.compile(r"(/\S+\.so\S*)")
 
 
 def write_root(archive: Path, folder: Path) -> Path:
-    """A tar file of it; `folder` is scratch."""
+    """Make a tar file of it; `folder` is for temporary files."""
     for name in ("etc/ssh", "root/.ssh", "tmp", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "var/log"):
         (folder / name).mkdir(parents=True)
     for name in MERGED:

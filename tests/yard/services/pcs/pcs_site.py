@@ -1,4 +1,4 @@
-"""A small account with all that AWS PCS wants to find: a VPC, a role, a launch template, an AMI."""
+"""A small account with all that AWS PCS needs: a VPC, a role, a launch template, an AMI."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEURON = {
 @dataclass(slots=True)
 class PcsSite:
     yard: RunningYard
-    image: str = ""  # "": an AMI of which nothing is known
+    image: str = ""  # "": an unknown AMI
     vpc: str = ""
     subnet: str = ""
     group: str = ""
@@ -89,7 +89,7 @@ class PcsSite:
         return made
 
     def errors(self, cluster: str, group: str) -> list[dict[str, str]]:
-        """Return what PCS says of a node group's launches."""
+        """Return PCS's messages about a node group's launches."""
         which = {"clusterIdentifier": cluster, "computeNodeGroupIdentifier": group}
         found: list[dict[str, str]] = self.pcs.get_compute_node_group(**which)["computeNodeGroup"][
             "errorInfo"

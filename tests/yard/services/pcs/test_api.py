@@ -1,4 +1,4 @@
-"""PCS of the yard, through boto3, from creation to deletion, and the slurm.conf of its clusters."""
+"""The yard's PCS works through boto3 from creation to deletion, and writes the right slurm.conf."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_templates_find_the_newest_sample_ami_of_a_version_by_its_name(yard: Run
     assert (image["Architecture"], image["State"], image["Public"]) == ("x86_64", "available", True)
 
 
-# What a PCS cluster becomes in Slurm's own files, and what an instance is told to join it.
+# A PCS cluster in Slurm's own files, and the data with which an instance joins it.
 WORKERS = NodeRange(
     name="workers",
     smallest=1,
@@ -324,7 +324,7 @@ GPUS = {
 def test_pcs_makes_the_record_of_gpus_itself_unless_one_is_given(
     instance_type: str, given: dict[str, Any], setting: str | None, conf: str
 ) -> None:
-    """AWS PCS user guide, "Configuring custom GRES settings in AWS PCS": of NVIDIA's, and of no other."""
+    """AWS PCS user guide, "Configuring custom GRES settings in AWS PCS": for NVIDIA's devices only."""
     record = StoredRecord(
         kind="ComputeNodeGroup",
         name="w",

@@ -1,4 +1,4 @@
-"""Without root a deployed PCS cluster is a real Slurm all the same: plain processes of one user."""
+"""Without root a deployed PCS cluster is still a real Slurm: plain processes of one user."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ SLURM = {
         {"parameterName": name, "parameterValue": value} for name, value in SETTINGS.items()
     ],
 }
-# Real seconds in one of Slurm's: nobody here has half an hour for a node that boots.
+# Real seconds for one of Slurm's: tests have no half hour for a node that boots.
 CLOCK = "0.011"
 OVER = ("COMPLETED", "FAILED", "CANCELLED")
 
 
 def needs_slurm(test: Callable[[PlainCluster], None]) -> Callable[[PlainCluster], None]:
-    """Leave to --all what test_slurm.py promises of hosts that boot, too."""
+    """Leave to --all what test_slurm.py also tests, on hosts that boot."""
     return pytest.mark.slow(pytest.mark.long(test))
 
 
@@ -95,7 +95,7 @@ class PlainCluster:
         return said.out.strip()
 
     def program(self, *words: str) -> str:
-        """Run what the run document runs, as Systems Manager does on such a host."""
+        """Run the run document's command, as Systems Manager does on such a host."""
         return self.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -m {slurm.NODE_MODULE} {shlex.join(words)}')
 
     def submit(self, name: str, **settings: str) -> tuple[str, str]:
@@ -119,7 +119,7 @@ class PlainCluster:
         return self.job(job)
 
     def is_over(self, job: str) -> bool:
-        """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
+        """Look, and let a requeued job start before the end of the two minutes for which Slurm delays it."""
         state, reason = self.slurm_says(job)
         if reason == "BeginTime":
             start_requeued(partial(self.hosts.on, self.login), job)
@@ -141,7 +141,7 @@ class PlainCluster:
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def boots_again(self) -> None:
-        """Give the nodes that are late a launch template of which slurmd starts."""
+        """Give late nodes a launch template with which slurmd starts."""
         self.pcs.update_compute_node_group(
             clusterIdentifier="trn",
             computeNodeGroupIdentifier="late",
@@ -154,9 +154,9 @@ class PlainCluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainCluster]:
-    home = tmp_path_factory.mktemp("p") / "home"  # names of sockets are short
+    home = tmp_path_factory.mktemp("p") / "home"  # names of sockets must be short
     with pytest.MonkeyPatch.context() as patch:
-        if os.geteuid() == 0:  # else it is what there is
+        if os.geteuid() == 0:  # otherwise the tier that there is
             patch.setenv(TIER_VARIABLE, "plain")
         patch.setenv(REPLACE_VARIABLE, "0.1")
         patch.setenv(CLOCK_VARIABLE, CLOCK)

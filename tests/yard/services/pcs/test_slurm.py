@@ -1,6 +1,6 @@
 """A deployed PCS cluster is a real Slurm: one cluster, with a login node and workers that come and go.
 
-Its hosts boot systemd, which takes seconds each; the tests go on where the one before has left the cluster.
+Each host takes seconds to boot systemd, so each test uses the cluster as the previous one left it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tests.yard.machines.hosts.conftest import Site
 from tests.yard.services.pcs.pcs_site import NEURON, PcsSite
 
 PATIENCE_S = 300.0
-LOOK_AGAIN_S = 1.0  # each look enters a host
+LOOK_AGAIN_S = 1.0  # each look is a session on a host
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 # The job's first attempt waits to be interrupted; the others end at once.
 JOB = '#!/bin/bash\nsrun hostname\n[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || sleep 600\n'
 JOB_FILE = "/srv/job.sh"
 INTERRUPTED = "interrupted"
 SAVED = "00:00:15"  # by then the controller has written down that the job runs
-# The loop that starts slurmctld is held, until somebody lets it go on.
+# The loop that starts slurmctld is paused until the test lets it go on.
 KILL_FOR_A_WHILE = """\
 pid=$(cat /run/slurmctld.pid); starter=$(awk '/^PPid:/ {print $2}' /proc/$pid/status)
 kill -STOP $starter; kill -KILL $pid; echo $starter
@@ -59,7 +59,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(slots=True, kw_only=True)
 class SlurmSite:
-    """The deployed cluster, and what is typed on its login node."""
+    """Hold the deployed cluster, and type commands on its login node."""
 
     hosts: Site
     pcs: PcsSite
@@ -115,7 +115,7 @@ class SlurmSite:
         self.until(lambda: self._has_completed(job))
 
     def _has_completed(self, job: str) -> bool:
-        """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
+        """Look, and let a requeued job start before the end of the two minutes for which Slurm delays it."""
         found = self.job(job)
         if found["Reason"] == "BeginTime":
             start_requeued(partial(self.hosts.on, self.login), job)
@@ -179,7 +179,7 @@ def workers(slurm: SlurmSite) -> str:
 
 
 def refused(slurm: SlurmSite) -> tuple[str, ...]:
-    """Return why nodes have no instance, as Slurm's own nodes tell the login node's program."""
+    """Return why nodes have no instance, as the login node's program reads it from Slurm."""
     return node_reasons(decode_answer(slurm.says(places.PYTHON, "-m", places.NODE_MODULE, "status")).nodes)
 
 
@@ -187,7 +187,7 @@ def test_queues_and_node_groups_are_slurms_partitions_and_nodes_that_are_off(slu
     slurm.until(lambda: slurm.pcs.pcs.get_cluster(clusterIdentifier="trn")["cluster"]["status"] == "ACTIVE")
     assert slurm.says("sinfo", "-h", "-o", "%P %D %T %G %c") == "train 2 idle~ neuron:16 128"
     assert instances(slurm, workers(slurm)) == []
-    # Between registration and slurmd, as the user guide has it.
+    # Runs between registration and slurmd, as in the user guide.
     assert slurm.says("cat", "/run/trial") == "the script of user data ran before slurmd"
 
 
@@ -309,7 +309,7 @@ def test_a_node_that_is_lost_while_the_controller_is_dead_is_told_to_the_next_on
 
 
 def is_named_until_mended(slurm: SlurmSite, broken: str, mended: str) -> None:
-    """See that the controller hangs up on a node after one script, and no more after the other."""
+    """Check that the controller hangs up on a node after one script, and no longer after the other."""
     asked = (places.PYTHON, "-m", places.NODE_MODULE, "status")
     try:
         slurm.says("sh", "-c", f"{broken} && systemctl restart munge")

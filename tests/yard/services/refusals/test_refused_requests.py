@@ -1,4 +1,4 @@
-"""What AWS refuses the yard refuses in AWS's words, and the sound request beside it is taken."""
+"""The yard refuses what AWS refuses, in AWS's words, and accepts the valid request next to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from tests.yard.conftest import RunningYard
 from tests.yard.services.pcs.pcs_site import MIME, PcsSite
 
-# A small account, and the sound requests of sound_requests.yaml in it; refused_requests.csv changes them.
+# A small account with the valid requests of sound_requests.yaml; refused_requests.csv changes them.
 ZONE = "us-east-1a"
 USER_DATA = base64.b64encode(MIME.format("#!/bin/sh").encode()).decode()
 Request = dict[str, Any]
@@ -30,11 +30,11 @@ SOUND: Mapping[str, Request] = yaml.safe_load(
 
 @dataclass(slots=True)
 class World:
-    """Holds what sound requests name."""
+    """Hold what valid requests refer to."""
 
     yard: RunningYard
     numbers: Any = field(default_factory=itertools.count)
-    names: dict[str, str] = field(default_factory=dict)  # what {name} stands for in the table
+    names: dict[str, str] = field(default_factory=dict)  # the values of {name} in the table
 
     def __post_init__(self) -> None:
         ec2 = self.client("ec2")
@@ -80,20 +80,20 @@ class World:
         return self.yard.client(service)
 
     def sound(self, kind: str) -> Request:
-        """Return the sound request, with a name of its own."""
+        """Return the valid request, with a new name."""
         self.names["new"] = f"new{next(self.numbers)}"
         filled: Request = self._filled(SOUND[kind]["request"])
         return filled
 
     def changed(self, kind: str, changes: Mapping[str, Any]) -> Request:
-        """Return the sound request with the values at these paths; None takes one away."""
+        """Return the valid request with the values at these paths; None removes one."""
         request = self.sound(kind)
         for path, value in changes.items():
             _put(request, path.split("."), self._filled(value))
         return request
 
     def send(self, kind: str, request: Request) -> dict[str, Any]:
-        """Send it; a document is sent as text, and a compute environment answers what became of it."""
+        """Send the request, a document as text; for a compute environment, return its final state."""
         service, operation = SOUND[kind]["call"].split(":")
         given = {
             name: json.dumps(value) if name.endswith(("Document", "Policy", "Content")) else value
@@ -116,7 +116,7 @@ class World:
         return str(made["LaunchTemplate"]["LaunchTemplateId"])
 
     def _filled(self, value: Any) -> Any:
-        """Put in the ids of the account; `20 times x` is so many letters, and `20 times =` base64."""
+        """Insert the account's ids; `20 times x` means that many letters, and `20 times =` base64."""
         if isinstance(value, dict):
             return {name: self._filled(item) for name, item in value.items()}
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A yard whose training jobs' clock runs fast: the 120 seconds of a stop are 2.4 here."""
+"""Fixtures: a yard in which training jobs have a fast clock: the 120 seconds of a stop are 2.4 here."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def training_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningY
 
 @pytest.fixture(scope="module")
 def site(training_yard: RunningYard) -> TrainingSite:
-    """One account for all tests of a file: each has jobs of its own names."""
+    """Use one account for all tests of a file, each with its own names of jobs."""
     control(training_yard, "POST", "/reset")
     return new_site(training_yard)

@@ -1,4 +1,4 @@
-"""A training job runs through AWS's own toolkit and ends as SageMaker says, or is refused in its words."""
+"""A training job runs by AWS's own toolkit and ends as on SageMaker, or is refused in its words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_job_is_refused_before_it_starts_where_the_toolkit_is_not_installed(
         plan.refuse_unknown(IMAGE, "us-east-1")
 
 
-# One text a print: the toolkit ends a line at each write of an unbuffered script.
+# One text for each print: the toolkit ends a line at each write of an unbuffered script.
 CONTRACT = """
 import json, os, pathlib, socket, sys
 print(f"arguments {sys.argv[1:]}")
@@ -258,7 +258,7 @@ def statuses(site: TrainingSite, name: str) -> list[str]:
     return [entry["Status"] for entry in site.describe(name)["SecondaryStatusTransitions"]]
 
 
-# What SageMaker refuses of a training job is refused in the yard, before anything starts.
+# The yard refuses the training jobs that SageMaker refuses, before anything starts.
 ELSEWHERE = "training-site-elsewhere"
 SPOT: dict[str, Any] = {"EnableManagedSpotTraining": True}
 

@@ -1,4 +1,4 @@
-"""An account with a bucket, a role and a source archive, and what tests ask of training jobs there."""
+"""An account with a bucket, a role and a source archive, and ways to run training jobs there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrainingSite:
     role: str
 
     def request(self, name: str, code: str = "", **changes: Any) -> dict[str, Any]:
-        """Return what trains `code` on one small instance; changes replace whole parameters."""
+        """Return a request that trains `code` on one small instance; changes replace whole parameters."""
         source = self.put_source(name, code)
         settings = {"sagemaker_program": "train.py", "sagemaker_submit_directory": source}
         parameters = changes.pop("hyper_parameters", {})
@@ -84,7 +84,7 @@ class TrainingSite:
         return dict(self.sagemaker.describe_training_job(TrainingJobName=name))
 
     def until(self, is_so: Callable[[], object], name: str) -> None:
-        """Ask the yard until it is so."""
+        """Ask the yard until the condition holds."""
         until(is_so, lambda: f"it never came to be: {self.lines(name)}", patience_s=PATIENCE_S)
 
     def streams(self, name: str) -> list[str]:
@@ -96,7 +96,7 @@ class TrainingSite:
         return sorted(stream["logStreamName"] for stream in found["logStreams"])
 
     def lines(self, name: str) -> list[str]:
-        """Return what all of its instances printed in all launches."""
+        """Return the output of all its instances in all launches."""
         logs = self.yard.client("logs")
         return [
             event["message"]
@@ -107,7 +107,7 @@ class TrainingSite:
         ]
 
     def names_in(self, uri: str) -> list[str]:
-        """Return what an archive in S3 holds."""
+        """Return the content of an archive in S3."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         body = self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
         with tarfile.open(fileobj=io.BytesIO(body)) as archive:
@@ -119,7 +119,7 @@ class TrainingSite:
 
 
 def require_training() -> None:
-    """Skip the test where no training job can run."""
+    """Skip the test if no training job can run here."""
     if not all(map(importlib.util.find_spec, TOOLKIT)):
         pytest.skip("AWS's training toolkit is not installed: python3 scripts/set_up.py toolkit")
     if not best_tier().isolated:

@@ -1,4 +1,4 @@
-"""Public parameters of AWS in the yard, and the node of an MPI job that `yard kill-node JOB NODE` reaches."""
+"""The yard has AWS's public parameters, and `yard kill-node JOB NODE` kills the right node of an MPI job."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Killed:
 
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Killed]:
-    """Three hosts of a cluster and one of another; a job runs on the oldest of the three."""
+    """Make three hosts of a cluster and one of another; a job runs on the oldest of the three."""
     seen = Killed()
     monkeypatch.setattr(reconciler, "kill", lambda host: seen.names.append(host.instance.id))
     monkeypatch.setattr(host_store, "hosts", {})
@@ -72,7 +72,7 @@ def test_a_job_of_another_service_is_left_to_it(killed: Killed) -> None:
     assert killed.names == []
 
 
-# AWS's public parameters of AMIs: there from the start, and what they name can be launched.
+# AWS's public parameters of AMIs exist from the start, and their AMIs can be launched.
 UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
 DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
 

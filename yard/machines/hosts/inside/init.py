@@ -171,10 +171,10 @@ class Init:
             return None
         return max(0.0, min(when for when, _ in self.due) - time.monotonic())
 
-    def _obey(self, said: bytes, descriptors: list[int]) -> None:
-        if not said:  # the yard is gone
+    def _obey(self, message: bytes, descriptors: list[int]) -> None:
+        if not message:  # the yard is gone
             self.end()
-        order = json.loads(said)
+        order = json.loads(message)
         _ORDERS[order["do"]](self, order, descriptors)
 
     def _reap(self) -> None:

@@ -1,4 +1,4 @@
-"""What the compiled core does, in plain Python: slow, and the specification that it is held to."""
+"""Does what the compiled core does, in plain Python: slowly, as the specification for its tests."""
 
 from __future__ import annotations
 

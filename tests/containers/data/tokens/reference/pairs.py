@@ -19,7 +19,7 @@ from slipway.containers.data.tokens.engine import (
 )
 from slipway.containers.data.tokens.rng import Stream
 
-OF_DOCUMENT, OF_ORDER, OF_ROW = 1, 2, 3  # what a stream of numbers within a unit of the corpus is for
+OF_DOCUMENT, OF_ORDER, OF_ROW = 1, 2, 3  # what each stream of random numbers in a unit is for
 IS_SHORT = threshold(SHORT_SHARE)
 IS_MASKED = threshold(REPLACED_SHARE)
 IS_MASKED_OR_KEPT = threshold(REPLACED_SHARE + KEPT_SHARE)
@@ -109,7 +109,7 @@ def _random_stretch(stretch: CorpusUnit, document: int, wanted: int, stream: Str
 
 
 def truncated(a: range, b: range, most: int, stream: Stream) -> tuple[range, range]:
-    """Shorten the longer stretch, from either end alike, until both fit; b if they are equal."""
+    """Shorten the longer stretch at a random end until both fit; b if they are equally long."""
     excess = max(0, len(a) + len(b) - most)
     alone = min(excess, abs(len(a) - len(b)))
     lost_a, lost_b = (excess - alone) // 2, (excess - alone + 1) // 2

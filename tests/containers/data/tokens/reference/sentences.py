@@ -1,4 +1,4 @@
-"""Where a sentence ends, told by two neighbouring chunks of a line; as native/text.c tells it.
+"""Tells where a sentence ends from two neighbouring chunks of a line, as native/text.c does.
 
 The rules are for languages that write blanks and full stops; other text comes one sentence per line.
 """

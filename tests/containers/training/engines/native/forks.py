@@ -1,4 +1,4 @@
-"""Ranks of a process group as forks of one process: an import of torch costs more than a tiny training."""
+"""Runs the ranks of a process group as forks of one process, because importing torch is slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layouts that are proved equal to one process: each trains and saves, and resumes from the others.
+"""Runs the layouts that must equal one process: each trains and saves, and resumes from the others.
 
 python -m tests.containers.training.engines.native.layouts FOLDER decoder|encoder|"tied decoder"
 """
@@ -76,12 +76,12 @@ Told = Mapping[str, list[float]]
 
 
 def before(name: str) -> str:
-    """Return the layout from whose checkpoint this one trains on: together they are a ring."""
+    """Return the layout from whose checkpoint this one continues; the layouts form a ring."""
     return list(CASES)[list(CASES).index(name) - 1]
 
 
 def sources(kind: str, name: str) -> list[str]:
-    """Return the layouts whose checkpoints one restores: a decoder's all, and last the one before."""
+    """Return the layouts whose checkpoints one restores: all for a decoder, and the previous one last."""
     others = [source for source in CASES if source != before(name)] if kind == "decoder" else []
     return [*others, before(name)]
 
@@ -98,7 +98,7 @@ def train_and_save(folder: Path, kind: str, name: str, rank: int) -> Told:
 
 
 def resume(folder: Path, kind: str, name: str, rank: int) -> Told:
-    """Restore what each layout has saved, exactly; train on from the one before."""
+    """Restore each layout's checkpoint exactly; continue training from the previous one."""
     training = Training.of(kind, CASES[name].layout, rank, CASES[name].settings)
     told: dict[str, list[float]] = {}
     for source in sources(kind, name):

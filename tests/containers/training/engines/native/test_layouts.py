@@ -1,4 +1,4 @@
-"""Every layout trains as one process does, and goes on from what any other has saved."""
+"""Every layout trains as one process does, and resumes from any other's checkpoint."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEP
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[5]
 PATIENCE_SECONDS = 900
-NUMBERS = 3  # of each step: loss, norm, loss without dropout
+NUMBERS = 3  # for each step: loss, norm, loss without dropout
 
-# Each run takes the encoder through all layouts. The decoder, which is restored from every layout in every
-# other, takes three times as long, and a tied one as long as the encoder; tests
-# of gpt_neox and gptj_finetune hold cuts of decoders in each run, and self-checks a tied one's hardest cut.
+# The daily run takes the encoder through all layouts. The decoder, which is restored from every layout in
+# every other, takes three times as long, and a tied one as long as the encoder. The daily tests of gpt_neox
+# and gptj_finetune try cuts of decoders, and those of self-checks the hardest cut of a tied one.
 KINDS = (
     KIND_BY_TENSOR,
     pytest.param("decoder", marks=pytest.mark.long),

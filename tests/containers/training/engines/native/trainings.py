@@ -1,4 +1,4 @@
-"""Tiny trainings that any layout can do: what they lose, and the training as it is saved."""
+"""Runs tiny trainings that any layout can do; returns their losses and what they save."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ENCODER = EncoderShape(
     vocabulary=WORDS,
     positions=16,
     dropout=0.1,
-    attention_dropout=0.0,  # what tensor ranks draw within attention, one process does not
+    attention_dropout=0.0,  # tensor ranks draw other dropout within attention than one process
 )
 CONFIG = decode(
     {
@@ -95,7 +95,7 @@ class NextWords:
 
 
 def micro_batches(kind: str, step: int, layout: Layout, rank: int) -> list[MicroBatch]:
-    """Return what the rank's reader trains on: all readers' together are the same in every layout."""
+    """Return the rows of the rank's reader; all readers together have the same rows in every layout."""
     own = range(MICRO_BATCHES)[layout.reader(rank) :: layout.readers]
     return [
         MicroBatch(
@@ -230,7 +230,7 @@ class Wholes:
         return cls(whole)
 
     def differing(self, engine: LayoutEngine) -> int:
-        """Count the elements on this rank that are not, bit for bit, these."""
+        """Count the elements on this rank that differ from these in any bit."""
         held = [*engine.pieces(), *engine.weights()]
         assert held, "every rank holds something"
         return sum(

@@ -1,4 +1,4 @@
-"""Trials of one cluster run beside each other as far as its nodes reach."""
+"""Trials on one cluster run at the same time as far as its nodes allow."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.jobs.plan.tasks.on_clusters.test_what_travels import own_task
 from tests.jobs.words.test_targets import TARGET
 
 NODES = 3
-LOOKS = 50  # after so many, a trial that still runs by itself will not be joined
+LOOKS = 50  # after this many looks, no other trial will join one that still runs alone
 
 
 @dataclass(slots=True)
 class FakeCluster:
-    """Ends a trial once as many nodes are taken as were asked for together; counts the most of them."""
+    """Ends a trial once as many nodes are in use as the test expects; counts the most in use."""
 
     enough: int
     nodes: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What no node could find or do is refused before anything is sent; a trial's log becomes a profile."""
+"""A task that no node could find or run is refused before it is sent; a trial's log becomes a profile."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def own_task(model: Callable[..., object] = own_code.perceptron) -> Task:
 
 
 def run_script(folder: Path, *words: str) -> str:
-    """Run Python where nothing answers for AWS; return the last line of what it said."""
+    """Run Python without any AWS; return its last line."""
     (folder / "models.py").write_text(MODULE)
     nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "XDG_CACHE_HOME": str(folder)}
     ran = subprocess.run(

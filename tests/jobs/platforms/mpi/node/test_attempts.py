@@ -1,4 +1,4 @@
-"""The attempts of a job over MPI: a host lost before its ranks start takes one, as one lost later does."""
+"""A host lost before or after the ranks of an MPI job start uses up one attempt."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_host_that_nobody_replaces_ends_the_job_and_the_log_counts_no_attempt_
 def test_a_host_that_dies_while_it_fetches_the_code_is_a_dead_host(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The job is not to blame, and another attempt may find another host."""
+    """The job is not the cause, and another attempt may find another host."""
     monkeypatch.setattr(
         node_run, "ask_all", lambda *_: [Said(host="ip-10-0-0-2", code=255, output="", error="timed out")]
     )
@@ -132,7 +132,7 @@ def test_a_host_that_dies_while_it_fetches_the_code_is_a_dead_host(
 
 @pytest.fixture
 def group(yard_shell: RunningYard) -> Iterator[RunningYard]:
-    """Two nodes, as the stack makes them; when it is over they are gone."""
+    """Start two nodes as the stack does, and remove them at the end."""
     ec2, scaling = yard_shell.client("ec2"), yard_shell.client("autoscaling")
     image = own_image(ec2)
     data = {"ImageId": image, "InstanceType": "c6i.16xlarge"}
@@ -179,7 +179,7 @@ def test_the_nodes_of_a_job_are_protected_until_it_is_over(group: RunningYard) -
 def test_nodes_of_a_job_whose_run_was_killed_may_go_once_nothing_of_it_is_left(
     group: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """mpirun has the lock until it has ended, too."""
+    """mpirun also holds the lock until it has ended."""
     monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
     where = NodePaths(root=tmp_path)
     write_whole(where.setup, json.dumps(asdict(SETUP)))
@@ -192,7 +192,7 @@ def test_nodes_of_a_job_whose_run_was_killed_may_go_once_nothing_of_it_is_left(
     assert protected(group) == [False, False]
     protect(SETUP, find_members(SETUP.cluster, SETUP.region), print)
     server.release_left()
-    assert protected(group) == [True, True]  # nobody is asked again until another job has run
+    assert protected(group) == [True, True]  # no node is asked again until another job has run
     Server(where).release_left()
     assert protected(group) == [False, False]  # but by a new main node
 
@@ -217,7 +217,7 @@ def test_a_job_runs_without_protection_too_and_its_log_says_so(
     assert said[1].startswith("warning: nodes stay protected from scaling in: ")
 
 
-# The code of a job: packed alike everywhere, proved before it is unpacked, and unpacked once.
+# A job's code is packed alike everywhere, checked before it is unpacked, and unpacked once.
 WHERE = NodePaths(root=Path("/nowhere"))
 
 
@@ -309,7 +309,7 @@ def test_an_archive_writes_plain_files_below_its_folder_and_nothing_else(
 
 
 def test_code_that_no_files_share_lies_where_no_other_user_can_lay_some_before(tmp_path: Path) -> None:
-    """Folders in /tmp have names that anybody could take first."""
+    """Anybody could take the names of folders in /tmp first."""
     where, bundle = NodePaths(root=tmp_path / "node"), pack(tree(tmp_path / "one", a="1"))
     folder = ensure_code(where, replace(SETUP, file_system_mount=None), bundle.digest, Store(bundle.packed))
     assert folder.is_relative_to(where.run)

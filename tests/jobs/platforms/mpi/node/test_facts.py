@@ -1,4 +1,4 @@
-"""What a node says of itself and its processes, and what the main node makes of nodes that differ."""
+"""A node reports itself and its processes, and the main node names nodes that differ."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_difference_names_both_nodes_and_both_versions() -> None:
 def test_numa_domains_and_cores_are_counted_as_far_as_they_may_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two domains of two cores with two threads each, and one of no processor, as memory alone makes."""
+    """Make two domains of two cores with two threads each, and one of memory alone."""
     assert [parse_list(text) for text in ("0-2,8\n", "")] == [[0, 1, 2, 8], []]
     assert own_topology(tmp_path) == Topology(domains=1, cores=len(os.sched_getaffinity(0)))
     for domain, processors in enumerate(("0-1,4-5", "2-3,6-7", "")):
@@ -74,7 +74,7 @@ def write(path: Path, text: str) -> None:
 
 
 # What a job leaves on a node is gone before the next one begins.
-pytestmark = pytest.mark.alone  # another test's job would count as one that still runs
+pytestmark = pytest.mark.alone  # another test's job would count as running
 
 
 def test_what_ranks_left_in_memory_is_removed_once_no_job_runs(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_what_another_user_has_in_memory_stays(tmp_path: Path) -> None:
     assert (tmp_path / "theirs").exists()
 
 
-# A cluster is ready when as many nodes as were declared answered together; who did not is named.
+# A cluster is ready when the declared number of nodes answered together; missing ones are named.
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -136,7 +136,7 @@ def test_a_failed_all_reduce_blames_the_lost_host_alone_where_there_is_one() -> 
 def test_nodes_that_answer_are_asked_together_and_those_that_do_not_are_left_out(
     start: Start, as_node: Callable[[Node], None]
 ) -> None:
-    """A real all-reduce of torch, through a real mpirun."""
+    """Run a real all-reduce of torch through a real mpirun."""
     node = start("127.0.0.1")
     as_node(node)
     dead = Member(name="ip-127-0-0-2", address="127.0.0.2", instance_id="i-dead")

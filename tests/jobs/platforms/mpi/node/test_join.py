@@ -1,4 +1,4 @@
-"""A node joins only where jobs find what they rely on, keeps the roster, and says when it is ready."""
+"""A node joins only if jobs find what they need, keeps the roster up to date, and says when it is ready."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ MACHINE = NodePaths(root=Path("/"))
 
 
 def test_a_node_whose_shared_files_are_not_mounted_does_not_join(tmp_path: Path) -> None:
-    """The folder is there, as after a reboot whose mount failed, and lies on the root disk."""
+    """The folder is on the root disk, as after a reboot whose mount failed."""
     with pytest.raises(NotWhole, match=f"shared files of this cluster are not mounted at {tmp_path}") as told:
         refuse_unshared_files(MACHINE, str(tmp_path))
     assert "systemctl status slipway-boot" in str(told.value.hint)
     refuse_unshared_files(MACHINE, "/proc")  # it is mounted
-    refuse_unshared_files(MACHINE, None)  # the cluster has none
-    refuse_unshared_files(NodePaths(root=tmp_path), str(tmp_path / "shared"))  # the machine is a folder
+    refuse_unshared_files(MACHINE, None)  # the cluster has no shared files
+    refuse_unshared_files(NodePaths(root=tmp_path), str(tmp_path / "shared"))  # here a folder
 
 
-# Who is of the cluster stands where mpirun, ssh and name lookups read it, and what else is there stays.
+# The cluster's nodes are in the files that mpirun, ssh and name lookups read, whose other lines stay.
 ONE = Member(name="ip-10-0-0-1", address="10.0.0.1", instance_id="i-1")
 TWO = Member(name="ip-10-0-0-2", address="10.0.0.2", instance_id="i-2")
 
@@ -74,7 +74,7 @@ def test_what_else_stands_in_etc_hosts_stays(text: str) -> None:
     assert hosts_text(once, []).count("10.0.0.") == text.count("10.0.0.")
 
 
-# A node looks at its cluster often while nodes come and go, and seldom while nothing changes.
+# A node looks at its cluster often while nodes come and go, and rarely while nothing changes.
 
 
 def rests(pace: RoundPace, instances: tuple[str, ...], rounds: int) -> list[float]:
@@ -96,12 +96,12 @@ def test_who_waits_for_new_nodes_waits_seconds_and_a_quiet_cluster_costs_few_cal
     assert pace.rest_s == REFRESH_SECONDS
 
 
-# The record of who is ready tells the truth: a node that restarts or vanishes is not ready in it.
+# The record of ready nodes is true: it lacks a node that restarts or vanishes.
 
 
 @dataclass(slots=True)
 class Cluster:
-    """A main node's server over real sshds and a real bucket; what it asks of mpirun is counted."""
+    """Run a main node's server with real sshds and a real bucket; count its calls of mpirun."""
 
     nodes: list[Node]
     where: NodePaths
@@ -172,7 +172,7 @@ def test_a_node_that_restarts_is_not_ready_until_the_main_node_has_asked_it_agai
 def test_what_was_said_of_a_node_before_it_started_does_not_count_any_more(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where nobody could take it back: its kernel may have crashed."""
+    """This holds even if the node could not withdraw itself, because its kernel crashed."""
     write_record(SETUP, cluster.ask())
     seen: list[list[bool]] = []
     monkeypatch.setattr(serve, "join", lambda *_: seen.append(cluster.ready()))
@@ -192,7 +192,7 @@ def test_a_node_on_which_nothing_listens_any_more_is_asked_again(cluster: Cluste
 def test_a_main_node_whose_jobs_can_enter_no_node_any_more_asks_again_once_none_runs(
     cluster: Cluster,
 ) -> None:
-    """Its sshds still listen, and a job would fail."""
+    """Its sshds still listen, but a job would fail."""
     cluster.turn()
     key = cluster.where.keys / USER_KEY
     key.rename(key.with_name("lost"))
@@ -235,7 +235,7 @@ def test_a_node_that_systemd_ends_takes_its_answer_back(
 
 
 class Idle:
-    """A server with nothing to do."""
+    """Make a server without work."""
 
     pace = serve.RoundPace()
 

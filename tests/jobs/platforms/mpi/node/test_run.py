@@ -1,4 +1,4 @@
-"""A job on this machine as its only node: a real mpirun, a real sshd, real launchers and ranks."""
+"""A job runs on this machine as its only node, with a real mpirun, sshd, launchers and ranks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run(node: Node, work: MpirunWork, folder: Path) -> Ended:
 def test_the_exit_code_is_the_first_failed_ranks_own_and_no_process_is_left(
     node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str], mpi: str
 ) -> None:
-    """MPICH would give a bitwise or of all, and Open MPI that of whoever came first."""
+    """MPICH would return the bitwise or of all exit codes, and Open MPI the first one."""
     assert run(node, work_of(node, mpi, tmp_path, 2), tmp_path) == Ended(code=7, dead=())
     out = capfd.readouterr().out
     for rank in (0, 1):
@@ -89,7 +89,7 @@ def test_the_exit_code_is_the_first_failed_ranks_own_and_no_process_is_left(
 def test_ranks_run_in_the_python_of_the_image_with_its_variables_where_it_brings_one(
     node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A vendor's PyTorch is for another Python than the node's own, which has what joins a cluster."""
+    """A vendor's PyTorch needs another Python than the node's own, which has what joins a cluster."""
     folder = node.where.root / FOLDER
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "python"
@@ -136,7 +136,7 @@ def test_a_node_on_which_another_job_left_a_process_is_named_with_it(node: Node)
 def test_another_attempt_waits_until_what_was_lost_is_replaced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its group needs minutes for that, and EC2 calls a machine running before it answers."""
+    """Its group needs minutes for a replacement, and EC2 calls a machine running before it answers."""
     answers: list[Exception | None] = [node_run._Missing("1 of 2 run"), DeadHost("silent"), None]
     paused: list[float] = []
 
@@ -168,7 +168,7 @@ def test_another_attempt_gives_up_a_machine_that_is_not_replaced(
 
 @pytest.fixture
 def stoppable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """`run`, told to end while it looks at the nodes; what it does then with AWS."""
+    """Tell `run` to end while it looks at the nodes; return what it then asks of AWS."""
     done: list[str] = []
     before = signal.getsignal(signal.SIGTERM)
 
@@ -214,7 +214,7 @@ def test_a_second_job_is_refused_with_the_name_of_the_first(node: Node) -> None:
 
 
 def test_every_process_of_a_job_is_ended_and_no_other(tmp_path: Path) -> None:
-    """One that ignores SIGTERM too, and one in a session of its own."""
+    """This includes one that ignores SIGTERM, and one in a session of its own."""
     stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
     job = f"ended-{os.getpid()}"
     theirs = [

@@ -55,7 +55,7 @@ def test_a_machine_that_only_takes_the_place_of_a_node_is_never_spoken_to(start:
 
 
 def test_who_does_not_know_the_secret_is_not_let_in(start: Start) -> None:
-    """Even one that believes the node's host key."""
+    """This holds even for one that trusts the node's host key."""
     one, stranger = start(HERE), start(THERE, OTHER)
     stranger.knows([one.member])
     shutil.copy(one.where.own / "known_hosts", stranger.where.own / "known_hosts")
@@ -91,7 +91,7 @@ def test_private_keys_are_their_owners_alone_and_in_memory_and_the_authority_is_
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_job_cannot_put_a_link_where_root_signs_its_certificate_again(tmp_path: Path) -> None:
-    """Or root would write to, and give away, whatever file of its own the link names."""
+    """Otherwise root would write to, and give away, any file that the link names."""
     where, jobs_user = NodePaths(root=tmp_path), User(name="slipway", uid=64001, gid=64001, home="/")
     for _ in range(2):
         establish(where, SECRET, ["ip-10-0-0-1"], jobs_user)
@@ -106,13 +106,13 @@ def test_a_job_cannot_put_a_link_where_root_signs_its_certificate_again(tmp_path
     }
 
 
-# A job's user is a plain one, on a machine of AWS as in a namespace whose root may do less.
+# A job's user is an ordinary one, on AWS and in a namespace whose root may do less.
 
 
 def test_a_root_that_may_not_lift_limits_runs_jobs_all_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In a namespace of the yard a limit stays what it is, and no node answered."""
+    """In a namespace of the yard a limit cannot be raised, and no node answered."""
 
     def refused(*_: object) -> None:
         raise ValueError("not allowed to raise maximum limit")
@@ -125,7 +125,7 @@ def test_a_root_that_may_not_lift_limits_runs_jobs_all_the_same(
     assert os.environ["HOME"] == str(tmp_path)
 
 
-# A job gets the credentials of its own role, and nothing of the node's.
+# A job gets its own role's credentials, and none of the node's.
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TOKEN = "token"
 

@@ -1,4 +1,4 @@
-"""A job that waits for others begins when they have succeeded, and not where one failed or takes too long."""
+"""A job that waits for others begins when all succeeded, but not if one failed or takes too long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def answer(ssm: Stubber, status: str) -> None:
 
 
 def await_on_a_clock(job: MpiJob, pause_seconds: float | None = None) -> tuple[MpiJob, list[str]]:
-    """Return the job as it begins, and what its log says; a pause takes no time but the clock's."""
+    """Return the job as it begins, and its log; a pause moves only the test's clock."""
     said: list[str] = []
     clock = [0.0]
 

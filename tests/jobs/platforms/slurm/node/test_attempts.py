@@ -1,4 +1,4 @@
-"""The notes of attempts, of which each start has one number, and what Slurm itself prints of jobs."""
+"""Each start of a job has its own number in the notes of attempts; Slurm's output about jobs is read."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_notes_of_a_slipway_that_wrote_no_restarts_are_read(tmp_path: Path) -> N
     assert {job.id: job.restarts for job in remembered(tmp_path)} == {"7": 2}
 
 
-# Slurm's JSON of several releases reads the same.
-# As release 22.05 writes a job, and as 24.11 writes the same one.
+# The JSON of several Slurm releases is read alike.
+# A job as release 22.05 writes it, and the same one as 24.11 does.
 OLD: Mapping[str, object] = {
     "job_id": 7,
     "array_job_id": 0,

@@ -1,4 +1,4 @@
-"""Jobs on a real Slurm, from the frozen request to their end: attempts, time limits, and nothing twice."""
+"""Jobs run on a real Slurm from request to end, with attempts and time limits, and nothing runs twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slipway.jobs.words.slurm import RUN, SlurmJob
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
-LONG = 30_000  # characters, of which srun carries a thousand at a time
+LONG = 30_000  # characters; srun carries a thousand at a time
 HOSTILE = {
     "quotes": 'it\'s "here" `id` $(id) ${HOME} \\',
     "shell": "; rm -rf / # && || | > /dev/null < * ? [a-z] ! ~ %j %x",
@@ -31,7 +31,7 @@ HOSTILE = {
 
 
 def told(cluster: Cluster, name: str) -> list[dict[str, object]]:
-    """Return what each rank printed of itself."""
+    """Return what each rank printed about itself."""
     lines = [line.partition("] ")[2] for line in cluster.log(name).splitlines() if line.startswith("[0] {")]
     return [json.loads(line) for line in lines]
 
@@ -157,7 +157,7 @@ def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster
 
 
 def signals(options: Sequence[str]) -> list[str]:
-    """Return what Slurm sends to a batch script before the end of its time."""
+    """Return the signal that Slurm sends to a batch script before its time is up."""
     before = "--signal=B:"
     return [word.removeprefix(before).partition("@")[0] for word in options if word.startswith(before)]
 

@@ -1,4 +1,4 @@
-"""What srun is told where ranks run in a container: pyxis's options, and addresses as Enroot has them."""
+"""If ranks run in a container, srun gets pyxis's options, with addresses in Enroot's form."""
 
 from __future__ import annotations
 

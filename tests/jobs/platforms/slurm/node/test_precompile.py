@@ -1,4 +1,4 @@
-"""A compile job leaves a word of what it compiled, and no run trains something else."""
+"""A compile job records what it compiled, and a run with other settings is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts and commands of a person's own, and the prolog, on a real Slurm whose nodes pretend to be Trn1."""
+"""Users' scripts and commands, and the prolog, work on a real Slurm whose nodes pretend to be Trn1."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ exec {python} "$@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trn1:
-    """Holds the root of both nodes, and a folder from which a person submits."""
+    """Hold the root of both nodes, and a folder from which a user submits."""
 
     slurm: OneSlurm
     root: Path
@@ -70,7 +70,7 @@ def program(path: Path, text: str) -> None:
 
 
 def write_node(root: Path) -> None:
-    """Write what a healthy trn1.32xlarge has, as far as anybody looks."""
+    """Write the files of a healthy trn1.32xlarge, as far as they are read."""
     for index in range(16):
         (root / "dev").mkdir(exist_ok=True)
         (root / f"dev/neuron{index}").touch()
@@ -207,7 +207,7 @@ WORDS = ("python", "show.py", "it's $(id)", "Ref::x", "")
 
 @pytest.fixture
 def archive(cluster: Cluster, tmp_path: Path) -> Path:
-    """A user's folder, packed; what every rank runs here is the recipe that unpacks it."""
+    """Pack a user's folder; every rank runs the recipe that unpacks it."""
     write(cluster.root / f"shared/slipway/code/{CODE}", {"rank_program.py": COMMAND})
     folder = write(tmp_path / "project", {"show.py": SHOW})
     packed = pack_project(read_folder(folder), tmp_path / "packed")
@@ -223,7 +223,7 @@ def test_a_users_own_command_runs_on_every_node_with_its_words(cluster: Cluster,
     assert said == [f"told {rank} 2 {rank} 2 {list(WORDS[2:])}" for rank in range(2)]
 
 
-# What a batch script asks of an attempt: from its own words, or from variables of whoever called sbatch.
+# A batch script's settings come from its own lines, or from variables of the user who called sbatch.
 
 
 def words(*given: str, **environment: str) -> TrainWords:

@@ -1,4 +1,4 @@
-"""One srun: what it is told, whose exit code counts, and how its lines reach CloudWatch Logs."""
+"""One srun gets the right options and exit code, and its lines reach CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_no_step_waits_for_a_rank_that_is_dead(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("written", "ends_with", "code"),
     [
-        ("3", 137, 3),  # of several codes that of the main node
+        ("3", 137, 3),  # of several exit codes the main node's
         ("0", 0, 0),
         (None, 137, 85),  # it was killed before it could say
         (None, 2, 2),  # it never began

@@ -1,4 +1,4 @@
-"""One realistic resource of every type that the yard makes; recorded types are tried in test_registry.py."""
+"""A realistic resource of every type that the yard makes; test_registry.py tries recorded types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One realistic resource, and one change to it that must not replace it."""
+"""A realistic resource, and a change that must not replace it."""
 
 from __future__ import annotations
 

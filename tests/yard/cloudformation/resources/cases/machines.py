@@ -1,4 +1,4 @@
-"""What runs programs: machines and their groups, AWS Batch, AWS PCS, and Image Builder's bakes."""
+"""Cases of resources that run programs: machines and groups, AWS Batch, AWS PCS, and Image Builder."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ CASES: Cases = {
         IamInstanceProfile=world.instance_profile().id,
         Tags=TAGS,
     ).changed(Tags=OTHER_TAGS),
-    # No instances: what a group launches is tried elsewhere.
+    # No instances: other tests try what a group launches.
     "AWS::AutoScaling::AutoScalingGroup": lambda world: case(
         MinSize="0",
         MaxSize="4",

@@ -1,4 +1,4 @@
-"""EC2's networks, and what is attached to them."""
+"""Cases of EC2's networks, and of what is attached to them."""
 
 from __future__ import annotations
 

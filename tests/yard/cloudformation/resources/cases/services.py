@@ -1,4 +1,4 @@
-"""Who may do what, where data are, what is told, and the functions and stacks of an account."""
+"""Cases of permissions, storage, messages, functions and stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What AWS Batch refuses and its model does not tell: from its documentation."""
+"""AWS Batch refuses requests that its documentation forbids and its API model allows."""
 
 from __future__ import annotations
 

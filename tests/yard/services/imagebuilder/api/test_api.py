@@ -1,4 +1,4 @@
-"""Image Builder of the yard, through boto3."""
+"""Image Builder of the yard works through boto3."""
 
 from __future__ import annotations
 

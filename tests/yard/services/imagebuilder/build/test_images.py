@@ -1,4 +1,4 @@
-"""Images of EC2 Image Builder in the yard: from the start of a pipeline to an AMI that a parameter names."""
+"""A pipeline of EC2 Image Builder in the yard makes an AMI that a parameter names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bake does what its roles may, and ends where they may not."""
+"""A bake does what its roles allow, and ends if they do not allow a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUILDER, MACHINE = "bake", "machine"
 
 
 def bake(bakery: Bakery, role: str = "", action: str = "") -> Baked:
-    """Bake with two roles that may do everything, but for one action of one of them."""
+    """Bake with two roles that may do everything, except one action of one of them."""
     execution = make_role(bakery.yard, BUILDER, {"Service": "imagebuilder.amazonaws.com"}, EVERYTHING)
     make_role(bakery.yard, MACHINE, {"Service": "ec2.amazonaws.com"}, EVERYTHING)
     iam = bakery.yard.client("iam")

@@ -1,4 +1,4 @@
-"""The Debian that a bake begins with: made once, whole or not at all, and never where it cannot be."""
+"""The Debian that a bake begins with is made once, complete or not at all, if this machine can make it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slipway.yard.services.imagebuilder.machine.base import (
     reason_for_no_base,
 )
 
-# Takes the folder from its arguments, as debootstrap does, and notes that it was called.
+# Takes the folder from its arguments, as debootstrap does, and records that it was called.
 DEBOOTSTRAP = """#!/bin/bash
 echo called >> "{notes}"
 root="${{@: -1}}"
@@ -32,7 +32,7 @@ exit 0
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Root with a debootstrap that takes no time, and an empty cache."""
+    """Act as root with a debootstrap that takes no time, and an empty cache."""
     program = tmp_path / "bin" / "debootstrap"
     program.parent.mkdir()
     program.write_text(DEBOOTSTRAP.format(notes=tmp_path / "notes", broken=tmp_path / "broken"))
@@ -148,7 +148,7 @@ def test_pip_finds_the_folders_of_this_machine_under_other_names(
 def test_an_environment_without_pip_asks_the_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An environment that uv makes holds no pip, and a bake goes where pip of this machine would go."""
+    """An environment made by uv has no pip, and a bake uses the index that this machine's pip would use."""
     venv.create(tmp_path / "venv", with_pip=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.test/simple")
