@@ -19,6 +19,7 @@ from tests.yard.conftest import REGION, RunningYard
 from tests.yard.services.imagebuilder.tiny import write_root
 
 PATIENCE_S = 60.0
+LOOK_AGAIN_S = 0.1  # a bake needs the processors that looking takes
 PROFILE = "builder"
 
 
@@ -127,6 +128,7 @@ class Bakery:
         deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline, "it never came to be"
+            time.sleep(LOOK_AGAIN_S)
 
 
 @pytest.fixture(scope="session")
