@@ -51,7 +51,7 @@ settings.register_profile(
 settings.load_profile("everywhere")
 # Hypothesis would parse every module of ours that is loaded, in each worker, to draw numbers and words that
 # stand there: a fifth of a worker's start, and other values wherever other modules are loaded.
-providers._get_local_constants = Constants  # type: ignore[assignment]  # private; called without arguments
+providers._get_local_constants = Constants  # private; called without arguments
 
 # Set-up installs what tests import: without it they would promise nothing.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
