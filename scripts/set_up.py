@@ -37,6 +37,12 @@ GROUPS = {
     "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",
     "release": "what lists and audits the packages that a release stands on, and lints its workflow",
 }
+# What commands and tests of a group start with. To compile all that groups install takes three times as long:
+# most of it is never imported, such as two thirds of the CDK's 180 MB.
+STARTS_WITH = {
+    "develop": "slipway.infra.app, slipway.yard.server",
+    "training": "torch._dynamo, torch.distributed.tensor, slipway.containers.training.engines.native.engine",
+}
 MACHINE, BROWSER = "machine", "browser"
 # What the yard and its tests run for real: a Debian package, and a program that shows that it is installed.
 # A test without its program is skipped and says so; the demo leaves out chapters without theirs.
@@ -95,11 +101,13 @@ def main(arguments: Sequence[str]) -> None:
     install_lock("uv", "the installer: fast, and it checks every hash", with_pip=True)
     if any(group in NEEDS_TORCH for group in groups):
         install_torch()
-    for group in groups:
+    new = [group for group in groups if not is_done(group, lock_of(group))]
+    for group in new:
         install_lock(group, GROUPS[group])
     install_slipway()
     if "develop" in groups:
         install_cdk()
+    compile_starts(new)
 
 
 def make_environment() -> None:
@@ -160,8 +168,12 @@ def is_installed(program: str) -> bool:
     return shutil.which(program, path=path) is not None
 
 
+def lock_of(group: str) -> Path:
+    return LOCKS / f"{group}.txt"
+
+
 def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
-    lock = LOCKS / f"{group}.txt"
+    lock = lock_of(group)
     if is_done(group, lock):
         return
     say(f"installing {group}: {reason}")
@@ -170,9 +182,7 @@ def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
         command += ["--disable-pip-version-check"]
     else:
         # A lock names all that its packages need except torch, which is installed already and has no hash.
-        # Compiled now: without bytecode `import aws_cdk.aws_ec2` parses 8 MB of Python at every start.
-        command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
-        command += ["--python", PYTHON]
+        command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--no-deps", "--python", PYTHON]
     run([*command, "--require-hashes", "-r", lock], f"cannot install {lock.relative_to(ROOT)}")
     mark_done(group, lock)
 
@@ -184,7 +194,7 @@ def install_torch() -> None:
         return
     say(f"installing {TORCH} (any build of this version serves)")
     run(
-        [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TORCH],
+        [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", TORCH],
         f"cannot install {TORCH}",
     )
 
@@ -198,6 +208,20 @@ def install_slipway() -> None:
     command: List[Union[str, Path]] = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--python", PYTHON]
     run([*command, "--no-deps", "--no-build-isolation", "-e", ROOT], "cannot install slipway")
     mark_done("slipway", project)
+
+
+def compile_starts(groups: Iterable[str]) -> None:
+    """Write the bytecode of what commands import: they may start where nobody can write it."""
+    path = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": ""}
+    imports = [STARTS_WITH[group] for group in groups if group in STARTS_WITH]
+    for started in [
+        subprocess.Popen([PYTHON, "-c", f"import {names}"], cwd=ROOT, env=environment) for names in imports
+    ]:
+        if started.wait():
+            raise CannotSetUp(
+                "what was installed cannot be imported, as is said above; remove .venv and run again"
+            )
 
 
 def install_cdk() -> None:

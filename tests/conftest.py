@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from slipway.yard.state import OWNER_VARIABLE
 from tests.fault_clock import FaultClock
@@ -48,6 +50,9 @@ settings.register_profile(
     "everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("everywhere")
+# Hypothesis would parse every module of ours that is loaded, in each worker, to draw numbers and words that
+# stand there: a fifth of a worker's start, and other values wherever other modules are loaded.
+providers._get_local_constants = Constants  # private; called without arguments
 
 # Set-up installs what tests import: without it nearly all tests would be skipped.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")

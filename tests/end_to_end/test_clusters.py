@@ -5,12 +5,16 @@ They are deployed from a project of their own; what is refused, from the checkou
 
 from __future__ import annotations
 
+import json
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import THROUGH_GATE, Shell
 from tests.end_to_end.small_project import begin_small_project
 
@@ -21,6 +25,9 @@ MPI_STACKS = ["c6i", "c6i-network", "c6i-observability", "c6i-storage"]
 NODES = 2
 WITHOUT_DATA = ("-c", "dl1.keep_data=false", "-c", "c6i.keep_data=false", "-c", f"c6i.max_nodes={NODES}")
 APPROVED = ("--require-approval", "never", "--concurrency", "4")
+AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
+DENIED = ("secretsmanager:GetSecretValue", "sts:AssumeRole")
+PATIENCE_SECONDS, LOOK_AGAIN_SECONDS = 120.0, 1.0
 
 
 def stacks(shell: Shell) -> list[str]:
@@ -157,6 +164,37 @@ def test_one_setting_is_changed_without_replacing_the_cluster(deployed: tuple[Sh
     (after,) = batch.describe_compute_environments()["computeEnvironments"]
     assert after["computeEnvironmentArn"] == before["computeEnvironmentArn"]
     assert after["computeResources"]["maxvCpus"] == 4 * 96
+
+
+def ready_host(shell: Shell) -> str:
+    """Return a host of c6i, once it has said that it is ready for jobs."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        for host in shell.data("slipway", "status", "--on", "c6i", "--nodes", "--json"):
+            if host["answered"]:
+                return str(host["name"])
+        time.sleep(LOOK_AGAIN_SECONDS)
+    pytest.fail("no host became ready")
+
+
+def test_a_job_reaches_neither_the_cluster_s_secret_nor_the_node_s_role(
+    deployed: tuple[Shell, Path],
+) -> None:
+    if best_tier().name != "root":
+        pytest.skip("without root a host has one user, so nothing can be kept from its jobs")
+    shell, _ = deployed
+    shell.refused.update(DENIED)
+    host = ready_host(shell)
+    said = json.loads(shell.must("slipway", "yard", "ssh", host, "--", sys.executable, "-c", AS_A_JOB))
+    assert "jobs-c6i" in said.pop("role")
+    by_aws = ("the cluster's secret", "the node's role")
+    assert {name: said.pop(name) for name in by_aws} == {
+        by_aws[0]: "AccessDeniedException",
+        by_aws[1]: "AccessDenied",
+    }
+    assert set(said.values()) == {"closed"}, said
+    denied = shell.data("slipway", "yard", "denied", "--json")
+    assert {row["action"] for row in denied} == set(DENIED)
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_created(shell: Shell, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.cdk
 
 STACK = "changing"
 PATIENCE_SECONDS = 120.0
+LOOK_AGAIN_SECONDS = 0.1  # the deploy needs the processors that looking takes
 # CloudFormation waits for the first resource for as long as Systems Manager throttles it.
 HOLD = ("slipway", "yard", "faults", "add", "ssm", "PutParameter", "throttle", "--always")
 GO_ON = ("slipway", "yard", "faults", "clear")
@@ -52,6 +53,7 @@ def interrupted_once(shell: Shell, folder: Path, status: str) -> str:
     while state(shell) != status:
         assert deploy.poll() is None, "it ended before it was interrupted"
         assert time.monotonic() < deadline, f"the stack is {state(shell)!r}, and never {status}"
+        time.sleep(LOOK_AGAIN_SECONDS)
     os.killpg(deploy.pid, signal.SIGINT)
     text, _ = deploy.communicate(timeout=PATIENCE_SECONDS)
     return text

@@ -42,7 +42,6 @@ SMALL = {
 }
 # It compares DistributedDataParallel's averaged gradients with those of one process.
 PUBLIC_SCRIPT = "accelerate.test_utils.scripts.test_sync"
-AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
 OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
 CHAIN = ("corpus", "rows", "bert", "tuned")
 ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
@@ -93,13 +92,6 @@ def refuse_a_closed_node(shell: Shell, job: str, folder: Path) -> None:
             "ssh", "-F", str(config), f"slipway-{job}-{node}", "hostname -s; pgrep -c -u slipway"
         )
         assert names[node] in asked
-
-
-def awake(shell: Shell) -> list[str]:
-    """Return the hosts, which the first job starts."""
-    if not hosts(shell):
-        shell.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
-    return hosts(shell)
 
 
 @pytest.mark.long
@@ -226,23 +218,3 @@ def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell
 @pytest.mark.long  # tests/jobs/submit/test_functions.py does so without a cluster
 def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(cluster: Shell, tmp_path: Path) -> None:
     call_functions(cluster, "c6i", tmp_path)
-
-
-DENIED = ("secretsmanager:GetSecretValue", "sts:AssumeRole")
-
-
-def test_a_job_reaches_neither_the_cluster_s_secret_nor_the_node_s_role(cluster: Shell) -> None:
-    if best_tier().name != "root":
-        pytest.skip("without root a host has one user, so nothing can be kept from its jobs")
-    cluster.refused.update(DENIED)
-    host = awake(cluster)[0]
-    said = json.loads(cluster.must("slipway", "yard", "ssh", host, "--", sys.executable, "-c", AS_A_JOB))
-    assert "jobs-c6i" in said.pop("role")
-    by_aws = ("the cluster's secret", "the node's role")
-    assert {name: said.pop(name) for name in by_aws} == {
-        by_aws[0]: "AccessDeniedException",
-        by_aws[1]: "AccessDenied",
-    }
-    assert set(said.values()) == {"closed"}, said
-    denied = cluster.data("slipway", "yard", "denied", "--json")
-    assert {row["action"] for row in denied} == set(DENIED)

@@ -19,7 +19,8 @@ SHOW = """
 import json, os, sys
 keep = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "PET_NNODES")
 told = {name: os.environ.get(name) for name in keep}
-print(json.dumps({**told, "argv": sys.argv[1:], "cwd": os.getcwd(), "files": sorted(os.listdir())}))
+said = {**told, "argv": sys.argv[1:], "cwd": os.getcwd(), "files": sorted(os.listdir())}
+sys.stdout.write(json.dumps(said) + "\\n")  # whole: print writes its end apart, after a line of another rank
 """
 COUNT = """
 import os

@@ -12,6 +12,7 @@ from tests.fault_clock import FaultClock
 
 SAVING = {"*": ["save"]}
 SLOW_SAVE_SECONDS = 4.5  # longer than the time that ranks of a failed job get
+GRACE_SECONDS = 3
 
 
 @pytest.mark.parametrize("asked", [0, 1])
@@ -118,7 +119,16 @@ def test_ranks_that_end_well_when_asked_to_stop_have_ended_well(cluster: Cluster
 
 
 def test_ranks_save_ahead_of_the_deadline(cluster: Cluster) -> None:
-    node = cluster.start(SAVING, SLIPWAY_TIMEOUT_SECONDS=4, SLIPWAY_GRACE_SECONDS=3)
-    assert node.end() == 85
-    assert "the deadline is near" in node.text
+    """A busy machine may need longer to start a rank than there is until the notice: it gets more time."""
+    for seconds in (2, 8, 32):
+        for earlier in cluster.checkpoints.iterdir():
+            earlier.unlink()
+        timeout = GRACE_SECONDS + seconds
+        node = cluster.start(SAVING, SLIPWAY_TIMEOUT_SECONDS=timeout, SLIPWAY_GRACE_SECONDS=GRACE_SECONDS)
+        code = node.end()
+        started, _, ended = node.text.partition("the deadline is near")
+        if "ready" in started:
+            break
+    assert ended, node.text
+    assert code == 85
     assert cluster.saved() == ["0"]

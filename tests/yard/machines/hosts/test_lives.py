@@ -23,7 +23,15 @@ from slipway.yard.machines.hosts import enter
 from slipway.yard.machines.hosts.enter import CannotEnter
 from slipway.yard.machines.hosts.inside import cgroups
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
-from tests.yard.machines.hosts.conftest import PATIENCE_S, Cluster, Site, Vpc, has_ended, new_site
+from tests.yard.machines.hosts.conftest import (
+    LOOK_AGAIN_S,
+    PATIENCE_S,
+    Cluster,
+    Site,
+    Vpc,
+    has_ended,
+    new_site,
+)
 
 # A command for a host runs there or nowhere, wherever it is called from.
 
@@ -110,6 +118,7 @@ def states_until_terminated(site: Site, instance: str) -> Iterator[str]:
         found = ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
         state = found["State"]["Name"]
         yield state
+        time.sleep(LOOK_AGAIN_S)
 
 
 def test_a_killed_host_is_replaced_and_the_others_live_on(site: Site, own_vpc: Vpc) -> None:

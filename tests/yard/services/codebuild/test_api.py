@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import zipfile
 from dataclasses import dataclass
 from hashlib import sha256
@@ -31,6 +32,7 @@ ALLOWED = (
     {"Effect": "Allow", "Action": list(PUSH), "Resource": "arn:aws:ecr:*:*:repository/*"},
 )
 GROUP = "/slipway/build"
+LOOK_AGAIN_S = 0.05  # a build needs the processors that looking takes
 CALLS = ("logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "ecr:BatchGetImage", "ecr:PutImage")
 STEPS = [
     "SUBMITTED",
@@ -78,6 +80,7 @@ class Workshop:
             (found,) = self.client("codebuild").batch_get_builds(ids=[started["id"]])["builds"]
             if found["buildComplete"]:
                 return dict(found)
+            time.sleep(LOOK_AGAIN_S)
 
     def images(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.client("ecr").list_images(repositoryName="slipway/gaudi")[

@@ -18,7 +18,6 @@ from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import REGION, RunningYard
 from tests.yard.services.imagebuilder.tiny import write_root
 
-PATIENCE_S = 60.0
 PROFILE = "builder"
 
 
