@@ -132,5 +132,5 @@ def test_every_action_that_a_person_needs_on_batch_is_tried() -> None:
     """Those that only a deployed cluster has are tried in tests/end_to_end/test_permissions.py."""
     always = {each for grant in grants_for("submit", PLACE) if not grant.when for each in grant.actions}
     on_deployed = {"logs:GetLogEvents", "servicequotas:ListServiceQuotas"}
-    in_bucket = {each for each in always if each.startswith(("s3:", "kms:"))} | {"ec2:DescribeInstances"}
+    in_bucket = {each for each in always if each.startswith(("s3:", "kms:"))}
     assert always - on_deployed - in_bucket == CALLED.keys()
