@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 
 from scripts.page_templates import filled, table
-from slipway.jobs.clusters.permissions import CONDITIONS, PURPOSES, Grant, Place, grants, policy
+from slipway.jobs.clusters.permissions import CONDITIONS, PURPOSES, Grant, PolicyScope, grants, policy
 from slipway.jobs.words.targets import KINDS
 
-_ANY = Place(cluster="CLUSTER", kind="batch", region="REGION", account="ACCOUNT", image="IMAGE")
-_EXAMPLE = Place(cluster="dl1", kind="batch", region="us-east-1", account="123456789012", image="gaudi-ecs")
+_ANY = PolicyScope(cluster="CLUSTER", kind="batch", region="REGION", account="ACCOUNT", image="IMAGE")
+_EXAMPLE = PolicyScope(
+    cluster="dl1", kind="batch", region="us-east-1", account="123456789012", image="gaudi-ecs"
+)
 
 
 def permissions_page() -> str:

@@ -12,7 +12,7 @@ from slipway.infra.declare.types import NodeCluster
 from slipway.jobs.cli.completing import complete_cluster
 from slipway.jobs.cli.options import say_project
 from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, reader
-from slipway.jobs.clusters.permissions import PURPOSES, Place, policy
+from slipway.jobs.clusters.permissions import PURPOSES, PolicyScope, policy
 from slipway.jobs.output import print_text, say
 
 
@@ -44,7 +44,7 @@ def cluster_permissions_command(cluster: str, purpose: str, account: str | None)
     say_project()
     declared = declared_cluster(cluster)
     is_baked = isinstance(declared, NodeCluster) and build_type(declared) is not None
-    place = Place(
+    place = PolicyScope(
         cluster=declared.name,
         kind=declared.kind.value,
         region=declared.region,

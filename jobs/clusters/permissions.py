@@ -1,7 +1,7 @@
 """Writes the IAM policy that somebody needs on their own machine: one for each purpose and kind of cluster.
 
 A new call of a command is an action in permissions.csv: for which purposes and kinds of cluster, on which
-resources (SERVICE:RESOURCE with {names} of `Place`), under which of CONDITIONS, and what has to happen before
+resources (SERVICE:RESOURCE with {names} of `PolicyScope`), under which of CONDITIONS, and what has to happen before
 a command calls it, unless it always does. A test in the yard holds commands and rows together.
 """
 
@@ -75,7 +75,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PolicyScope:
     """Says for which cluster a policy is."""
 
     cluster: str
@@ -134,7 +134,7 @@ def grants() -> Sequence[Grant]:
     ]
 
 
-def grants_for(purpose: str, place: Place) -> Sequence[Grant]:
+def grants_for(purpose: str, place: PolicyScope) -> Sequence[Grant]:
     """Return the rows for a purpose; refuse if there are none."""
     found = [
         grant
@@ -151,7 +151,7 @@ def grants_for(purpose: str, place: Place) -> Sequence[Grant]:
     return found
 
 
-def policy(purpose: str, place: Place) -> Mapping[str, object]:
+def policy(purpose: str, place: PolicyScope) -> Mapping[str, object]:
     """Return the policy's document; rows with the same resources and condition are one statement."""
     merged: dict[tuple[tuple[str, ...], str], set[str]] = {}
     for grant in grants_for(purpose, place):
@@ -176,7 +176,7 @@ def _resources(text: str) -> tuple[str, ...]:
     return tuple(stacks) if text == _STACKS else tuple(text.split())
 
 
-def _condition(name: str, place: Place) -> Mapping[str, object]:
+def _condition(name: str, place: PolicyScope) -> Mapping[str, object]:
     filled = {
         operator: {key: value.format_map(place.names) for key, value in wanted.items()}
         for operator, wanted in CONDITIONS[name].items()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.clusters.permissions import Place, grants_for
+from slipway.jobs.clusters.permissions import PolicyScope, grants_for
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from slipway.yard.endpoint import ACCOUNT, control
 from tests.jobs.conftest import Slipway
@@ -19,7 +19,7 @@ from tests.yard.asking import BY_ACCOUNT, make_role
 from tests.yard.conftest import REGION, RunningYard
 
 PERSON = "person"
-PLACE = Place(cluster="dl1", kind="batch", region=REGION, account=ACCOUNT, image="")
+PLACE = PolicyScope(cluster="dl1", kind="batch", region=REGION, account=ACCOUNT, image="")
 SUBMIT = ("submit", "smoke", "--on", "dl1", "--nodes", "2", "--confirm-cost", "unknown", "--name")
 # An action, and the command that calls it. Names are those of jobs that `job` submits beforehand.
 CALLED = {

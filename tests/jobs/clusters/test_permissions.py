@@ -15,7 +15,7 @@ from slipway.jobs.clusters.permissions import (
     LONGEST,
     PURPOSES,
     NothingToAllow,
-    Place,
+    PolicyScope,
     grants,
     policy,
 )
@@ -34,9 +34,9 @@ NO_NODES = {("sagemaker", "ssh"), ("sagemaker", "images")}
 EVERY = [(kind, purpose) for kind in KINDS for purpose in PURPOSES if (kind, purpose) not in NO_NODES]
 
 
-def place(kind: str, **changes: Any) -> Place:
+def place(kind: str, **changes: Any) -> PolicyScope:
     own: dict[str, Any] = {"region": "eu-west-1", "account": "111122223333", "image": "cpu-mpi"}
-    return Place(**{"cluster": "team", "kind": kind, **own, **changes})
+    return PolicyScope(**{"cluster": "team", "kind": kind, **own, **changes})
 
 
 def statements(kind: str, purpose: str) -> list[Mapping[str, Any]]:
