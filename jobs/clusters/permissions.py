@@ -1,8 +1,8 @@
 """Writes the IAM policy that somebody needs on their own machine: one for each purpose and kind of cluster.
 
 A new call of a command is an action in permissions.csv: for which purposes and kinds of cluster, on which
-resources (SERVICE:RESOURCE with {names} of `PolicyScope`), under which of CONDITIONS, and what has to happen before
-a command calls it, unless it always does. A test in the yard holds commands and rows together.
+resources (SERVICE:RESOURCE with {names} of `PolicyScope`), under which of CONDITIONS, and what has to happen
+before a command calls it, unless it always does. A test in the yard holds commands and rows together.
 """
 
 from __future__ import annotations
