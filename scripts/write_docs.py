@@ -17,6 +17,7 @@ from scripts import articles_table
 from scripts.faults_page import faults_page
 from scripts.figures_pages import estimate_page, gpt_neox_page, gptj_page
 from scripts.page_templates import escaped, filled, table
+from scripts.permissions_page import permissions_page
 from scripts.trust_pages import fidelity_page, gates_page, layouts_page, support_page
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
@@ -67,6 +68,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/gptj.md": gptj_page,
     "docs/instances.md": instances_page,
     "docs/layouts.md": layouts_page,
+    "docs/permissions.md": permissions_page,
     "docs/support.md": support_page,
     "docs/yard-fidelity.md": fidelity_page,
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from slipway._version import TAG, VERSION, version_of_source
+from slipway.jobs.cli.version import describe
 from tests.architecture import tracked
 
 
@@ -51,6 +53,16 @@ def test_a_source_distribution_keeps_the_version_that_it_was_made_with(tmp_path:
     about = "Metadata-Version: 2.4\nName: slipway\nVersion: 0.7.0+g0123456789\n\nVersion: of the text\n"
     (tmp_path / "PKG-INFO").write_text(about, encoding="utf-8")
     assert version_of_source(tmp_path) == "0.7.0+g0123456789"
+
+
+def test_the_package_says_its_version_as_the_command_does() -> None:
+    import slipway
+
+    assert describe().startswith(f"{slipway.__version__} (extras: ")
+    assert "__version__" in dir(slipway)
+    asked = "import slipway, sys; assert 'slipway.jobs.cli' not in sys.modules; print(slipway.__version__)"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == slipway.__version__
 
 
 def test_the_changelog_s_newest_release_and_every_page_that_shows_a_version_agree() -> None:

@@ -76,6 +76,7 @@ GROUPED: Mapping[str, Commands] = {
         "list": (f"{_HERE}.clusters", "List the declared clusters: state, nodes, and price per hour"),
         "targets": (f"{_HERE}.clusters", "List the deployed clusters that accept jobs"),
         "quota": (f"{_HERE}.preflight", "Show the vCPU quotas that a cluster needs, or request them"),
+        "permissions": (f"{_HERE}.permissions", "Print the IAM policy that somebody needs for a cluster"),
         "upload": (f"{_HERE}.clusters", "Copy files into a cluster's bucket, for its jobs to read"),
         "empty": (f"{_HERE}.destroy", "Delete everything in the bucket of a throw-away cluster"),
         "destroy": (f"{_HERE}.destroy", "Destroy a cluster after its jobs have ended, and say what stays"),

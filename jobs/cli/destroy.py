@@ -27,6 +27,7 @@ from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.platform import StillRuns, closed, refuse_running
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import MpiTarget, Target
+from slipway.jobs.words.text import money
 
 
 @click.command()
@@ -207,7 +208,7 @@ def cluster_leftovers_command(
         warn(f"{kind}: {refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}")
     known = sum(each.usd_per_month or 0 for each in chosen)
     if chosen:
-        say(f"{len(chosen)} leftovers, {known:.2f} USD a month")
+        say(f"{len(chosen)} leftovers, {money(known)} USD a month")
     if delete:
         _delete(_without_keys(chosen) if found.unanswered else chosen, where, confirmed)
 

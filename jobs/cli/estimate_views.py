@@ -12,6 +12,7 @@ import click
 from slipway.jobs.output import Column, print_json, print_table, say, warn
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.recipes import RECIPES, find_recipe, refuse_torch
+from slipway.jobs.words.text import money
 
 if TYPE_CHECKING:
     from slipway.infra.declare.types import Cluster
@@ -195,11 +196,13 @@ def estimate_idle(name: str, *, as_json: bool) -> None:
     )
     unshared = [item for item in items if not is_shared(item.stack)]
     shared = [item for item in items if is_shared(item.stack)]
-    say(f"{name}: {total_usd_per_month(unshared):.2f} USD a month, and what is stored; nodes are not counted")
+    say(
+        f"{name}: {money(total_usd_per_month(unshared))} USD a month, and what is stored; nodes are not counted"
+    )
     if shared:
         say(
-            f"its bakery: {total_usd_per_month(shared):.2f} USD a month while its stacks stand; other images "
-            "of the region share the network"
+            f"its bakery: {money(total_usd_per_month(shared))} USD a month while its stacks stand; other "
+            "images of the region share the network"
         )
 
 

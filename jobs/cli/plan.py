@@ -33,7 +33,7 @@ from slipway.jobs.plan.search.diff import (
 from slipway.jobs.plan.search.explain import Alternative, ModeExplanation
 from slipway.jobs.plan.search.model import Assignment, Plan
 from slipway.jobs.plan.search.refusals import words_of
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.text import money, printable
 
 if TYPE_CHECKING:
     from slipway.jobs.plan.inputs.files import PlanFile
@@ -295,7 +295,7 @@ def print_diff(found: PlanDiff) -> None:
     seconds = ("+" if found.makespan_seconds >= 0 else "-") + clock(abs(found.makespan_seconds))
     print_text(
         f"{len(found.changes)} jobs changed, {found.same} are as before; makespan {seconds}, "
-        f"cost {found.dollars:+,.2f} USD"
+        f"cost {'+' if found.dollars >= 0 else '-'}{money(abs(found.dollars))} USD"
     )
 
 
@@ -308,7 +308,7 @@ def _row(plan: Plan, each: Assignment) -> Row:
         "nodes": devices_by_node(each, plan.pools[each.pool]),
         "start": clock(each.start),
         "end": clock(each.end),
-        "usd": f"{dollars_of_job(plan, each):,.2f}",
+        "usd": money(dollars_of_job(plan, each)),
     }
 
 
@@ -320,9 +320,9 @@ def _alternative(alternative: Alternative) -> Row:
         "time": clock(alternative.option.seconds),
         "error": f"± {mode.error:.0%}" if mode.error else mode.source,
         "device_hours": f"{alternative.device_hours:,.2f}",
-        "usd": f"{alternative.option.dollars:,.2f}",
+        "usd": money(alternative.option.dollars),
         "makespan": clock(alternative.makespan),
-        "plan_usd": f"{alternative.dollars:,.2f}",
+        "plan_usd": money(alternative.dollars),
         "note": note,
     }
 

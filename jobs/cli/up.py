@@ -24,6 +24,7 @@ from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import Target
+from slipway.jobs.words.text import money
 
 # Checks whose problems `up` solves itself, or that only pass once something is deployed.
 _LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked versions", "container image"})
@@ -93,13 +94,12 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
 
 def _say_all(cluster: Cluster, account: str, steps: tuple[Step, ...], idle: float) -> None:
     type_ = instance_type(cluster.instance_type)
-    price = (
-        f"{type_.price.usd_per_hour:.2f} USD/h ({type_.price.date})" if type_.price else "at no known price"
-    )
+    known = type_.price
+    price = f"{money(known.usd_per_hour)} USD/h ({known.date})" if known else "at no known price"
     say(f"{cluster.name} in account {account}, {cluster.region}")
     for step in steps:
         say(f"  {step.words}    # {step.why}")
-    say(f"costs {idle:.2f} USD a month while nothing runs, and what is stored")
+    say(f"costs {money(idle)} USD a month while nothing runs, and what is stored")
     say(f"and while a job runs, up to {cluster.max_nodes} nodes of {type_.name} at {price} each")
 
 

@@ -24,6 +24,8 @@ _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: HeadObject's code, since its answer has no body
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 
+WHOLE_POLICY = "slipway cluster permissions CLUSTER prints the policy"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
@@ -43,8 +45,14 @@ def no_answer(answer: Unanswered, hint: str = "run the same command again") -> N
     return NoAnswer(
         f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
         code=answer.code,
-        hint=f"allow {answer.action} to your role" if answer.is_denied else hint,
+        hint=f"allow {answer.action} to your role: {WHOLE_POLICY}" if answer.is_denied else hint,
     )
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return True if AWS refused a call because the caller's policies do not allow it."""
+    answer = (getattr(error, "response", None) or {}).get("Error", {})
+    return (error.code if isinstance(error, NoAnswer) else answer.get("Code")) in _DENIED
 
 
 def endpoint() -> str | None:

@@ -9,7 +9,7 @@ from html import escape
 from slipway.jobs.plan.search.diff import bound_words, clock, devices_by_node, dollars_of_job
 from slipway.jobs.plan.search.model import Assignment, Objective, Plan, Pool
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.text import money, printable
 
 
 def plan_page(plan: Plan, actual: Sequence[Assignment] = ()) -> Page:
@@ -31,7 +31,7 @@ def plan_page(plan: Plan, actual: Sequence[Assignment] = ()) -> Page:
 def _facts(plan: Plan) -> list[Fact]:
     return [
         Fact(value=clock(plan.makespan), what="until all jobs have ended (h:mm:ss)"),
-        Fact(value=f"${plan.dollars:,.2f}", what=f"billed by {plan.goal.billing}"),
+        Fact(value=f"${money(plan.dollars)}", what=f"billed by {plan.goal.billing}"),
         Fact(
             value=f"{plan.gap:.1%}" if plan.bound.value > 0 else "unknown", what="at most above the best plan"
         ),
@@ -69,7 +69,7 @@ def _table(plan: Plan) -> PageTable:
                 devices_by_node(each, plan.pools[each.pool]),
                 clock(each.start),
                 clock(each.end),
-                f"{dollars_of_job(plan, each):,.2f}",
+                money(dollars_of_job(plan, each)),
                 f"{each.mode.source} ± {each.mode.error:.0%}" if each.mode.error else each.mode.source,
             )
             for each in plan.assignments
@@ -215,7 +215,7 @@ def bar_words(plan: Plan, each: Assignment) -> str:
     return (
         f"{each.job}: {each.mode.technique} on {each.mode.devices} × {each.mode.type}, node "
         f"{devices_by_node(each, pool)}, {clock(each.start)} to {clock(each.end)}, "
-        f"${dollars_of_job(plan, each):,.2f}"
+        f"${money(dollars_of_job(plan, each))}"
     )
 
 

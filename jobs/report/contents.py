@@ -14,6 +14,7 @@ from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.submit.curve import Point as Step
+from slipway.jobs.words.text import money
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
@@ -245,7 +246,7 @@ def _front_row(estimate: Estimate, verdict: str, priced_at: dict[str, str]) -> t
         f"{estimate.sequences_per_second:,.2f}",
         _time(estimate.hours),
         _ends(estimate.ranges.hours, _about),
-        "unknown" if estimate.usd is None else f"{estimate.usd:,.2f}",
+        "unknown" if estimate.usd is None else money(estimate.usd),
         _ends(estimate.ranges.usd, _two_digits),
         f"{estimate.word}, {_band(estimate.band)}",
         priced_at.get(estimate.place, "unknown"),
@@ -294,7 +295,7 @@ def _about(hours: float) -> str:
 
 
 def _dollars(usd: float | None) -> str:
-    return "unknown" if usd is None else f"{usd:,.2f} USD"
+    return "unknown" if usd is None else f"{money(usd)} USD"
 
 
 def _time(hours: float | None) -> str:

@@ -16,7 +16,7 @@ from slipway.jobs.submit.logs import LogLine
 from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, LoggedStep, read
 from slipway.jobs.words.catalogue.instances import ON_DEMAND
 from slipway.jobs.words.run import TERM_WORDS, Attempt, Run
-from slipway.jobs.words.text import moment
+from slipway.jobs.words.text import moment, money
 
 LAST_LINES = 40
 _MOST_CHARTS = 12  # nobody reads a page of more
@@ -45,14 +45,14 @@ def run_page(run: Run, lines: Sequence[LogLine]) -> Page:
 def _facts(run: Run) -> Iterator[Fact]:
     yield Fact(value=run.state.value, what=run.reason or f"AWS says {run.status}")
     yield Fact(value="unknown" if run.hours is None else f"{run.hours:,.2f} h", what="of all attempts")
-    usd, price = run.cost.usd, run.cost.price
+    usd, price = run.cost.amount, run.cost.price
     priced = (
         f"{TERM_WORDS[price.term]}, at {price.usd_per_hour} USD a node and hour, {price.region}, {price.date}"
         if price
         else "no price is known"
     )
     about = "about " if price and price.term != ON_DEMAND else ""
-    yield Fact(value="unknown" if usd is None else f"{about}{usd:,.2f} USD", what=priced)
+    yield Fact(value="unknown" if usd is None else f"{about}{money(usd)} USD", what=priced)
 
 
 def _reached(readings: Sequence[LoggedStep]) -> Iterator[Fact]:

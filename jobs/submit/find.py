@@ -5,7 +5,7 @@ A fact that the platform leaves out is None, and a state that Slipway does not k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -13,6 +13,7 @@ from typing import TypeVar
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import own_region
 from slipway.jobs.cloud.deployed import find_target_by_name, find_targets
+from slipway.jobs.output import say
 from slipway.jobs.platforms.journal import submitted_entries
 from slipway.jobs.platforms.platform import platform_of, waiting_of
 from slipway.jobs.words.errors import SlipwayError
@@ -32,6 +33,7 @@ class UnknownJob(SlipwayError):
 
 
 T = TypeVar("T", bound=Target)
+R = TypeVar("R")
 
 
 @checked
@@ -46,12 +48,31 @@ def targets_to_search(on: str | None, region: str | None) -> list[Target]:
 
 def list_runs(targets: Sequence[Target]) -> list[Run]:
     """List the runs of all targets, newest first."""
-    return _newest_first([run for target in targets for run in platform_of(target).list_runs(target)])
+    return _newest_first([run for _, run in _asked(targets, lambda each: platform_of(each).list_runs(each))])
 
 
 def list_unfinished(targets: Sequence[Target]) -> list[Run]:
     """List the runs that have not ended, newest first, without reading those that have."""
-    return _newest_first([run for target in targets for run in platform_of(target).unfinished_runs(target)])
+    found = _asked(targets, lambda each: platform_of(each).unfinished_runs(each))
+    return _newest_first([run for _, run in found])
+
+
+def _asked(targets: Sequence[T], ask: Callable[[T], Iterable[R]]) -> list[tuple[T, R]]:
+    """Return what each target answers; of several, leave out those that the caller's policies exclude."""
+    found: list[tuple[T, R]] = []
+    refused: dict[str, Exception] = {}
+    for target in targets:
+        try:
+            found += [(target, each) for each in ask(target)]
+        except Exception as error:
+            if not aws.is_refusal(error):
+                raise
+            refused[target.name] = error
+    if refused and len(refused) == len(targets):
+        raise next(iter(refused.values()))
+    if refused:
+        say(f"left out are the jobs of {', '.join(refused)}, which your permissions do not cover")
+    return found
 
 
 def find_awaited(runs: Sequence[Run], targets: Sequence[Target]) -> list[Run]:
@@ -129,12 +150,8 @@ def _found_again(run: Run, fitting: Sequence[tuple[Listed, T]]) -> Found[T]:
 
 def _fitting(text: str | None, targets: Sequence[T]) -> list[tuple[Listed, T]]:
     """Return the jobs that a text may mean, or all jobs without a text; refuse if there are none."""
-    every = [
-        (job, target)
-        for target in targets
-        for job in platform_of(target).list_jobs(target)
-        if job.id == text or not job.is_twin
-    ]
+    listed = _asked(targets, lambda each: platform_of(each).list_jobs(each))
+    every = [(job, target) for target, job in listed if job.id == text or not job.is_twin]
     if text is None:
         if not every:
             raise UnknownJob(_NO_JOB, hint=_START_ONE)

@@ -16,6 +16,7 @@ from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.errors import Problem, SlipwayError, did_you_mean
 from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.job import DoesNotFit, InvalidJob
+from slipway.jobs.words.text import money
 
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "slipway.containers.recipes.bert_pretrain.config",
@@ -79,7 +80,7 @@ def idle_accelerators(recipe: Recipe, instance_type: InstanceType, nodes: int) -
     if recipe.uses_accelerators or accelerator is None:
         return
     cost = (
-        f"cost {price.usd_per_hour * nodes:.2f} USD an hour ({price.region}, {price.date})"
+        f"cost {money(price.usd_per_hour * nodes)} USD an hour ({price.region}, {price.date})"
         if price
         else "have no known price"
     )

@@ -21,7 +21,7 @@ from slipway.jobs.words.catalogue.instances import (
 from slipway.jobs.words.catalogue.regional import price_by_term, price_in
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.text import money, printable
 
 T_co = TypeVar("T_co", bound=Target, covariant=True)
 
@@ -127,6 +127,13 @@ class Cost:
     price: Price | None
 
     @property
+    def amount(self) -> float | None:
+        """Return the dollars to show: `usd` is rounded, and less than half a cent is not nothing."""
+        if self.usd or self.price is None or self.node_hours is None:
+            return self.usd
+        return self.node_hours * self.price.usd_per_hour
+
+    @property
     def words(self) -> str:
         if self.usd is None or self.price is None:
             hours = UNKNOWN if self.node_hours is None else f"{self.node_hours:g}"
@@ -134,7 +141,8 @@ class Cost:
         price = f"{self.price.usd_per_hour} USD {TERM_WORDS[self.price.term]}"
         text = f"{self.node_hours:g} node-hours at {price}, {self.price.region}, {self.price.date}"
         # Spot's price changes by the hour, and a block's is that of the day on which it is bought.
-        return f"{'up to' if self.price.term == ON_DEMAND else 'about'} {self.usd:.2f} USD ({text})"
+        about = "up to" if self.price.term == ON_DEMAND else "about"
+        return f"{about} {money(self.amount or 0)} USD ({text})"
 
 
 class NoAmount(SlipwayError):

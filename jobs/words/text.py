@@ -13,6 +13,7 @@ from slipway.jobs.words.errors import SlipwayError
 Say = Callable[[str], None]  # by which a slow function reports what it does
 
 SHOWN_CHARACTERS = 2000  # foreign text may be megabytes long
+_CENT, _LEAST = 0.01, 0.0001  # dollars
 # Cc control, Cf format, Cs half a pair, Zl and Zp Unicode's own line breaks.
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Zero-width joiners spell words and emoji; every other format character can reorder or hide text.
@@ -37,6 +38,23 @@ def words(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={words(item)}" for key, item in value.items())
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def money(usd: float) -> str:
+    """Format an amount of dollars: cents, or below a cent four digits, since 0.00 would read as nothing."""
+    if usd == 0 or abs(usd) >= _CENT:
+        return f"{usd:,.2f}" if usd else "0"
+    small = f"{usd:.4f}".rstrip("0")
+    return small if float(small) else f"less than {_LEAST}"
+
+
+def amount_of(cost: object) -> str:
+    """Format the amount of a Cost that was made a mapping, as in a row of a table."""
+    assert isinstance(cost, Mapping), f"a row holds a cost as a mapping, not {type(cost).__name__}"
+    usd, hours, price = cost["usd"], cost["node_hours"], cost["price"]
+    if usd is None:
+        return "unknown"
+    return money(usd or (hours * price["usd_per_hour"] if price else usd))
 
 
 def moment(value: object) -> str:

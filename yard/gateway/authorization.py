@@ -98,7 +98,7 @@ def _asked(environ: Environ, call: Call) -> AskedCall:
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     found: dict[str, object] = {**query, "Bucket": bucket, "Key": key}
     if operation == "DeleteObjects":
-        found["Keys"] = _keys_to_delete(environ)
+        found["Keys"], found["VersionedKeys"] = _keys_to_delete(environ)
     names = {name: name[5:].lower().replace("_", "-") for name in environ if name.startswith("HTTP_X_AMZ_")}
     return AskedCall(
         service=S3,
@@ -119,13 +119,24 @@ def _place(environ: Environ) -> tuple[str, str]:
     return bucket, key
 
 
-def _keys_to_delete(environ: Environ) -> list[str]:
-    """Return the keys in the body of DeleteObjects; the body can be read again afterwards."""
+def _keys_to_delete(environ: Environ) -> tuple[list[str], list[str]]:
+    """Return the keys in the body of DeleteObjects, those without and those with a version.
+
+    The body can be read again afterwards.
+    """
     length = environ.get("CONTENT_LENGTH")
     body = environ["wsgi.input"].read(int(length)) if length else environ["wsgi.input"].read(_LARGEST_LIST)
     environ["wsgi.input"] = io.BytesIO(body)
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - entities are not expanded into keys: no DTD is read
     except ElementTree.ParseError:
-        return []
-    return [key.text or "" for key in root.iter() if key.tag in ("Key", f"{_XML}Key")]
+        return [], []
+    asked = [
+        {part.tag.removeprefix(_XML): part.text or "" for part in each}
+        for each in root.iter()
+        if each.tag.removeprefix(_XML) == "Object"
+    ]
+    keys: tuple[list[str], list[str]] = ([], [])
+    for each in asked:
+        keys["VersionId" in each].append(each.get("Key", ""))
+    return keys

@@ -162,8 +162,24 @@ def _batch_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
     return dict(moto_backend("batch", region).list_tags_for_resource(arn))
 
 
+def _key_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
+    return dict(moto_backend("kms", region).tagger.get_tag_dict_for_resource(id_))
+
+
+def _training_tags(region: str, name: str, _arn: str) -> Mapping[str, str]:
+    job = moto_backend("sagemaker", region).training_jobs.get(name)
+    return {tag["Key"]: tag["Value"] for tag in job.tags} if job else {}
+
+
+def _file_system_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
+    return dict(moto_backend("efs", region).tagging_service.get_tag_dict_for_resource(id_))
+
+
 _TAGS: Mapping[str, Callable[[str, str, str], Mapping[str, str]]] = {
     "batch": _batch_tags,
     "ec2": _ec2_tags,
+    "elasticfilesystem": _file_system_tags,
+    "kms": _key_tags,
+    "sagemaker": _training_tags,
     "secretsmanager": _secret_tags,
 }

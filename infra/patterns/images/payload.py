@@ -25,7 +25,7 @@ from slipway.jobs.words.installation import NAME, PACKAGE
 ROOMS = ("containers", "jobs")
 # The commands of pyproject.toml, which is not installed with the package; a test compares them.
 SCRIPTS = {
-    "slipway": "slipway.jobs.cli.cli:main",
+    "slipway": "slipway.jobs.entry:main",
     "slipway-node": "slipway.jobs.platforms.mpi.node.main:main",
 }
 _VERSION_DIGITS = 12

@@ -29,7 +29,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS, Job
 from slipway.jobs.words.run import Agreed, AnyFound, JobState, Run
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import Say, printable
+from slipway.jobs.words.text import Say, money, printable
 
 # How long beyond its plan a job may run before its cluster ends it: nodes boot, images are pulled. A
 # scheduler fills the gaps before a large job only with jobs whose time limit it knows.
@@ -188,7 +188,7 @@ def amount_beyond(plan: Plan, agreed: Agreed) -> str:
         return ""
     if unpriced:
         return f"an amount that is not known (no price of {', '.join(unpriced)})"
-    return f"about {plan.dollars:,.2f} USD"
+    return f"about {money(plan.dollars)} USD"
 
 
 def refuse_unrunnable(plan: Plan) -> None:

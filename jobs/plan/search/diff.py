@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from slipway.jobs.plan.search.model import Assignment, Objective, Plan, Pool, dollars_of
+from slipway.jobs.words.text import money
 
 
 class Difference(StrEnum):
@@ -136,5 +137,5 @@ def bound_words(plan: Plan) -> str:
 
 def summary(plan: Plan) -> str:
     """Return one line: makespan, dollars, how far from the best the plan may be, and why the search ended."""
-    said = f"makespan {clock(plan.makespan)}, ${plan.dollars:,.2f}; {bound_words(plan)}"
+    said = f"makespan {clock(plan.makespan)}, ${money(plan.dollars)}; {bound_words(plan)}"
     return f"{said}; stopped: {plan.stopped}" if plan.stopped else said

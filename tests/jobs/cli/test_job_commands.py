@@ -209,7 +209,7 @@ def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Sl
     assert f"1 runs for {run['cost']['usd']:.2f} USD" in err
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert "0 runs for 0.00 USD; 1 more of unknown cost" in slipway("status", "--all")[2]
+    assert "0 runs for 0 USD; 1 more of unknown cost" in slipway("status", "--all")[2]
 
 
 @pytest.mark.parametrize(("status", "times"), [("RUNNING", 1), ("SUCCEEDED", 0)])

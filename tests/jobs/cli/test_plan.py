@@ -142,7 +142,7 @@ def test_a_plan_is_explained_and_compared_with_an_earlier_one(
     out = slipway.printed("plan", "make", str(file), *asked)
     assert "why: " in out
     assert "next best: " in out
-    assert "0 jobs changed, 4 are as before; makespan +0:00:00, cost +0.00 USD" in out
+    assert "0 jobs changed, 4 are as before; makespan +0:00:00, cost +0 USD" in out
     found = slipway.json("plan", "make", str(file), "--json", *asked)
     assert found["explanation"]["assignment"]["job"] == "a"
     assert found["diff"]["same"] == 4

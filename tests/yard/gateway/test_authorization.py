@@ -226,6 +226,19 @@ def test_a_call_that_hands_over_a_role_needs_to_be_allowed_to(yard: RunningYard)
     assert own.register_job_definition(**wanted)["revision"] == 1
 
 
+def test_deleting_a_version_needs_the_action_for_versions(yard: RunningYard) -> None:
+    s3 = yard.client("s3")
+    s3.create_bucket(Bucket="data")
+    s3.put_bucket_versioning(Bucket="data", VersioningConfiguration={"Status": "Enabled"})
+    version = s3.put_object(Bucket="data", Key="a", Body=b"")["VersionId"]
+    worker = Worker(yard, allow("s3:DeleteObject", "arn:aws:s3:::data/*"))
+    own = worker.client("s3")
+    own.delete_objects(Bucket="data", Delete={"Objects": [{"Key": "a"}]})
+    versions = {"Objects": [{"Key": "a", "VersionId": version}]}
+    found = refusal(own.delete_objects, Bucket="data", Delete=versions)
+    assert "s3:DeleteObjectVersion" in found["Message"]
+
+
 def test_a_boundary_limits_a_role(yard: RunningYard) -> None:
     worker = Worker(yard, allow("*"))
     iam = yard.client("iam")

@@ -182,6 +182,21 @@ def test_a_job_is_submitted_by_the_leave_of_its_definition_and_its_queue() -> No
     ]
 
 
+def test_tags_of_a_new_job_need_an_action_of_their_own() -> None:
+    tagged = {"TrainingJobName": "a", "Tags": [{"Key": "team", "Value": "x"}]}
+    call = AskedCall(service="sagemaker", operation="CreateTrainingJob", region=REGION, parameters=tagged)
+    (adds,) = (need for need in needs(call) if need.action == "sagemaker:AddTags")
+    assert adds.resource == f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/a"
+    assert adds.keys["aws:requesttag/team"] == ("x",)
+    plain = AskedCall(
+        service="sagemaker",
+        operation="CreateTrainingJob",
+        region=REGION,
+        parameters={"TrainingJobName": "a"},
+    )
+    assert "sagemaker:AddTags" not in [need.action for need in needs(plain)]
+
+
 def test_starting_a_runbook_needs_its_document_and_the_execution_that_begins() -> None:
     asked = needed("ssm", "StartAutomationExecution", DocumentName="slipway-dl1-cancel")
     assert asked == [

@@ -29,6 +29,13 @@ ACTIONS: Mapping[tuple[str, str], str] = {
 # Operations with these prefixes may name no resource, and then need the action on "*".
 _SEARCHES = ("Describe", "Get", "List", "Search", "Filter")
 _OWN: Mapping[str, Callable[[AskedCall], Iterator[ActionNeed]]] = {"ec2": ec2.needs, "s3": s3.needs}
+# Calls whose tags need an action of their own, on the resource that the call makes: SageMaker's developer
+# guide, "Provide permissions for tagging SageMaker AI resources"; AWS Batch's is remembered, not documented.
+_TAGGING: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("batch", "RegisterJobDefinition"): ("batch:TagResource", "job-definition/*"),
+    ("batch", "SubmitJob"): ("batch:TagResource", "job/*"),
+    ("sagemaker", "CreateTrainingJob"): ("sagemaker:AddTags", "training-job/{TrainingJobName}"),
+}
 
 
 def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
@@ -36,7 +43,14 @@ def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
     if (call.service, call.operation) in FREE:
         return ()
     direct = _OWN.get(call.service, _of_reference)(call)
-    return (*direct, *encrypted.needs(call), *passed_roles(call))
+    return (*direct, *_tagging(call), *encrypted.needs(call), *passed_roles(call))
+
+
+def _tagging(call: AskedCall) -> Iterator[ActionNeed]:
+    action, resource = _TAGGING.get((call.service, call.operation), ("", ""))
+    if action and (call.parameters.get("tags") or call.parameters.get("Tags")):
+        made = arn(call.service, call.region, resource.format_map(call.parameters))
+        yield ActionNeed(action=action, resource=made, keys=value_keys(call, call.service))
 
 
 def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:

@@ -93,7 +93,10 @@ _COPIES = frozenset({"CopyObject", "UploadPartCopy"})
 
 
 def needs(call: AskedCall) -> Iterator[ActionNeed]:
-    """Yield the needs; `call.parameters` holds Bucket, Key, Keys (DeleteObjects), and the query's values."""
+    """Yield the needs; `call.parameters` holds Bucket, Key, the query's values.
+
+    DeleteObjects has Keys, and VersionedKeys of which it names a version.
+    """
     if call.operation == "ListBuckets":
         yield ActionNeed(action="s3:ListAllMyBuckets")
         return
@@ -114,8 +117,12 @@ def needs(call: AskedCall) -> Iterator[ActionNeed]:
 
 def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator[ActionNeed]:
     bucket = str(call.parameters["Bucket"])
-    names = call.parameters.get("Keys") or [call.parameters.get("Key", "")]
+    versioned = call.parameters.get("VersionedKeys") or []
+    names = call.parameters.get("Keys") or ([] if versioned else [call.parameters.get("Key", "")])
     assert isinstance(names, list)
+    assert isinstance(versioned, list)
+    for name in versioned:
+        yield ActionNeed(action="s3:DeleteObjectVersion", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
     has_version = "versionId" in call.parameters and call.operation in VERSIONED
     actions = (VERSIONED[call.operation],) if has_version else OBJECT[call.operation]
     if call.operation in _CREATES:

@@ -1,0 +1,86 @@
+"""The policies of permissions.csv: valid, no wider than AWS allows to say, and short enough for AWS."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from slipway.jobs.clusters.permissions import (
+    ANY,
+    CONDITIONS,
+    LONGEST,
+    PURPOSES,
+    NothingToAllow,
+    PolicyScope,
+    grants,
+    policy,
+)
+from slipway.jobs.words.targets import KINDS
+from slipway.yard.permissions.calls.arns import resource_types
+from slipway.yard.permissions.policies import decode
+
+# Actions that have a resource level, and that list before any name is known, or by a tag.
+LIST_ALL = {
+    "cloudformation:DescribeStacks",
+    "ecr:DescribeRepositories",
+    "elasticfilesystem:DescribeFileSystems",
+    "servicequotas:ListRequestedServiceQuotaChangeHistoryByQuota",  # of quotas that only the command knows
+}
+NO_NODES = {("sagemaker", "ssh"), ("sagemaker", "images")}
+EVERY = [(kind, purpose) for kind in KINDS for purpose in PURPOSES if (kind, purpose) not in NO_NODES]
+
+
+def place(kind: str, **changes: Any) -> PolicyScope:
+    own: dict[str, Any] = {"region": "eu-west-1", "account": "111122223333", "image": "cpu-mpi"}
+    return PolicyScope(**{"cluster": "team", "kind": kind, **own, **changes})
+
+
+def statements(kind: str, purpose: str) -> list[Mapping[str, Any]]:
+    document: Any = policy(purpose, place(kind))
+    return list(document["Statement"])
+
+
+@pytest.mark.parametrize(("kind", "purpose"), EVERY)
+def test_a_policy_is_valid_and_short_enough_and_names_no_more_than_it_must(kind: str, purpose: str) -> None:
+    text = json.dumps(policy(purpose, place(kind)))
+    assert decode(purpose, text).statements
+    assert len("".join(text.split())) <= LONGEST
+    for statement in statements(kind, purpose):
+        for action in statement["Action"]:
+            types = resource_types(action)
+            assert types is not None, f"AWS's reference has no action {action}"
+            is_any = statement["Resource"] == [ANY]
+            assert not (is_any and types) or action in LIST_ALL, f"{action} can be limited to {types}"
+            assert is_any or types, f"AWS takes no resource for {action}"
+        assert not re.search(r"\{\w+\}", json.dumps(statement)), "a name is not filled in"
+
+
+def test_what_a_row_says_is_known() -> None:
+    for grant in grants():
+        assert grant.purposes <= PURPOSES.keys()
+        assert grant.kinds <= KINDS.keys()
+        assert grant.condition in CONDITIONS
+
+
+@pytest.mark.parametrize(("kind", "purpose"), sorted(NO_NODES))
+def test_a_cluster_without_nodes_needs_no_policy_for_them(kind: str, purpose: str) -> None:
+    with pytest.raises(NothingToAllow, match=f"needs no permissions for {purpose}"):
+        policy(purpose, place(kind))
+
+
+def test_a_bake_is_only_allowed_where_nodes_boot_a_baked_ami() -> None:
+    for image, is_there in (("cpu-mpi", True), ("", False)):
+        text = json.dumps(policy("images", place("mpi", image=image)))
+        assert ("imagebuilder:StartImagePipelineExecution" in text) is is_there
+
+
+def test_two_clusters_share_no_resource_that_has_the_clusters_name() -> None:
+    own = json.dumps(statements("batch", "submit"))
+    for name in ("team-storage-data", "job-queue/team", "targets/team", "observability-JobLogs"):
+        assert name in own
+    other: Any = policy("submit", place("batch", cluster="other"))
+    assert "team" not in json.dumps(other)
