@@ -197,7 +197,8 @@ def estimate_idle(name: str, *, as_json: bool) -> None:
     unshared = [item for item in items if not is_shared(item.stack)]
     shared = [item for item in items if is_shared(item.stack)]
     say(
-        f"{name}: {money(total_usd_per_month(unshared))} USD a month, and what is stored; nodes are not counted"
+        f"{name}: {money(total_usd_per_month(unshared))} USD a month, and what is stored; "
+        "nodes are not counted"
     )
     if shared:
         say(

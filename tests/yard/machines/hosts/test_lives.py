@@ -23,8 +23,8 @@ from slipway.yard.machines.hosts import enter
 from slipway.yard.machines.hosts.enter import CannotEnter
 from slipway.yard.machines.hosts.inside import cgroups
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
+from tests.waiting import LOOK_AGAIN_S
 from tests.yard.machines.hosts.conftest import (
-    LOOK_AGAIN_S,
     PATIENCE_S,
     Cluster,
     Site,
