@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from slipway.jobs.plan.search.bounds.cases import raise_by_cases
 from slipway.jobs.plan.search.bounds.table import (
     ENOUGH,
     MOST_CUTS,
@@ -18,7 +19,17 @@ from slipway.jobs.plan.search.bounds.table import (
     new_program,
     solve,
 )
-from slipway.jobs.plan.search.bounds.worths import CLOSE, NEAR, KeepGoing, Lanes, Patterns, Tried, WorthSearch
+from slipway.jobs.plan.search.bounds.worths import (
+    CLOSE,
+    NEAR,
+    KeepGoing,
+    Lanes,
+    Patterns,
+    Tried,
+    WorthSearch,
+    device_lanes,
+    nearness,
+)
 from slipway.jobs.plan.search.model import LowerBound, Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
@@ -35,10 +46,13 @@ def prove(problem: PlanProblem, *, keep_going: KeepGoing, proven: Callable[[Lowe
 
 
 def _prove_makespan(table: OptionTable, keep_going: KeepGoing, proven: Callable[[LowerBound], None]) -> None:
-    least, prices = least_makespan(table)
-    proven(LowerBound(value=float(least), name=_name(table, least)))
-    for better in raise_makespan(table, least, prices, keep_going):
-        proven(LowerBound(value=float(better), name="device pattern"))
+    best, prices = least_makespan(table)
+    proven(LowerBound(value=float(best), name=_name(table, best)))
+    worths = np.where(table.fitting(best), prices.of(table), np.inf).min(axis=1)
+    for raise_ in (raise_makespan, raise_by_cases):
+        for better in raise_(table, best, worths, keep_going):
+            best = better
+            proven(LowerBound(value=float(best), name="device pattern"))
 
 
 def _prove_dollars(table: OptionTable, keep_going: KeepGoing, proven: Callable[[LowerBound], None]) -> None:
@@ -72,9 +86,9 @@ FIRST_STEP = 0.002  # as a share of the bound so far; each step that succeeds do
 LAST_STEP = 5e-4  # smaller steps are not worth the time
 
 
-def raise_makespan(table: OptionTable, known: int, prices: Prices, keep_going: KeepGoing) -> Iterator[int]:
-    """Yield ever higher bounds of the makespan, starting above the known one, which these prices prove."""
-    horizons = _Horizons(table, np.where(table.fitting(known), prices.of(table), np.inf).min(axis=1))
+def raise_makespan(table: OptionTable, known: int, worths: Numbers, keep_going: KeepGoing) -> Iterator[int]:
+    """Yield ever higher bounds of the makespan, starting above the known one, which these worths prove."""
+    horizons = _Horizons(table, worths)
     best, beyond, step = known, 0, FIRST_STEP
     while keep_going() and not (beyond and beyond - best <= max(1, best * LAST_STEP)):
         horizon = (best + beyond) // 2 if beyond else max(best, int(best * (1 + step)))
@@ -93,30 +107,20 @@ class _Horizons:
     def __init__(self, table: OptionTable, worths: Numbers) -> None:
         self._table, self._worths = table, worths
         self._patterns: Patterns = {}
-        self._lanes = Lanes(
-            of_options=table.devices,
-            of_pools=table.capacity,
-            payments=np.zeros_like(table.devices),
-            highest=np.full(len(table.capacity), np.inf),
-        )
+        self._lanes = device_lanes(table)
 
     def rule_out(self, horizon: int, keep_going: KeepGoing) -> Iterator[int]:
         """Yield the bound of each try, until the horizon is ruled out or there is no hope of that."""
         search = WorthSearch(self._table, self._lanes, horizon, self._patterns)
         most = 0.0
-        for tried, hope in search.tries(self._worths, _nearness, keep_going):
-            if _nearness(tried) > most:
-                most, self._worths = _nearness(tried), tried.worths / tried.by_time[-1]
+        for tried, hope in search.tries(self._worths, nearness, keep_going):
+            if nearness(tried) > most:
+                most, self._worths = nearness(tried), tried.worths / tried.by_time[-1]
             ruled_out = np.flatnonzero(tried.worths.sum() > tried.by_time * (1 + CLOSE))
             proven = search.seconds_after(int(ruled_out[-1])) if len(ruled_out) else 0
             yield proven
             if proven > horizon or hope < max(1.0, most) + NEAR:
                 break
-
-
-def _nearness(tried: Tried) -> float:
-    """Return how near the horizon is to being ruled out; from 1 on it is ruled out."""
-    return float(tried.worths.sum() / max(tried.by_time[-1], CLOSE))
 
 
 # Dollars under a deadline: cheap options take device-seconds, and a pool has a limited number until then. A

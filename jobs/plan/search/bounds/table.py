@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import highspy
 import numpy as np
@@ -41,6 +42,12 @@ class OptionTable:
         found: Flags = (
             self.is_option & (ends + self.behind[:, None] <= makespan) & (ends <= self._latest[:, None])
         )
+        return found
+
+    def only(self, options: Flags) -> OptionTable:
+        """Return the table without the other options."""
+        found = copy(self)
+        found.is_option = options
         return found
 
     def longest_job(self) -> int:

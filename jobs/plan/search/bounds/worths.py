@@ -39,12 +39,23 @@ class Lanes:
         return earned
 
 
+def device_lanes(table: OptionTable) -> Lanes:
+    """Let each device be a lane, for which no job pays."""
+    return Lanes(
+        of_options=table.devices,
+        of_pools=table.capacity,
+        payments=np.zeros_like(table.devices),
+        highest=np.full(len(table.capacity), np.inf),
+    )
+
+
 class WorthProgram:
     """A program with a column for the worth of each job, and for that of a lane of each pool."""
 
     def __init__(self, table: OptionTable, lanes: Lanes, fitting: Flags) -> None:
         self._lanes = lanes
         self._jobs = len(fitting)
+        self._patterns: list[Pattern] = []  # of the last rows
         self._pays = pays = bool(lanes.payments.any())
         costs = np.concatenate([-np.ones(self._jobs), lanes.of_pools * pays])
         uppers = np.concatenate([np.full(self._jobs, highspy.kHighsInf), lanes.highest])
@@ -61,12 +72,23 @@ class WorthProgram:
         columns = np.append(jobs, self._jobs + place).astype(np.int32)
         paid = float((self._lanes.payments[jobs, options] / lanes).sum())
         self._program.addRow(-highspy.kHighsInf, paid, len(columns), columns, np.append(1 / lanes, -1.0))
+        self._patterns.append(pattern)
 
     def solve(self) -> tuple[Numbers, float]:
         """Return the worths of the jobs, and the most by which they exceed the worths of all lanes."""
         answer = solve(self._program)
         assert answer is not None, "a job is worth no more than its lanes and what it pays"
         return answer[0][: self._jobs], -answer[1]
+
+    def shares(self) -> Numbers:
+        """Return how much of each option the jobs take in the patterns that limit their worths."""
+        self.solve()  # patterns may have been added since
+        found = np.zeros_like(self._lanes.of_options)
+        used = np.abs(self._program.getSolution().row_dual)[-len(self._patterns) :]
+        for share, pattern in zip(used, self._patterns, strict=True):
+            for each in pattern:
+                found[each] += share / self._lanes.of_options[each]
+        return found
 
     def _add_single_jobs(self, place: int, fitting: Flags) -> None:
         fewest = np.where(fitting, self._lanes.of_options, np.inf).argmin(axis=1)
@@ -154,12 +176,19 @@ class Tried:
     has_news: bool  # a pattern that was not known before
 
 
+def nearness(tried: Tried) -> float:
+    """Return how near the horizon is to being ruled out; above 1 it is ruled out."""
+    return float(tried.worths.sum() / max(tried.by_time[-1], CLOSE))
+
+
 class WorthSearch:
     """Looks for the worths that prove most about plans that end by one horizon."""
 
-    def __init__(self, table: OptionTable, lanes: Lanes, horizon: int, known: Patterns) -> None:
+    def __init__(
+        self, table: OptionTable, lanes: Lanes, horizon: int, known: Patterns, units: int = UNITS
+    ) -> None:
         self._lanes, self._known = lanes, known
-        self.horizon, self.units = horizon, min(horizon, UNITS)
+        self.horizon, self.units = horizon, min(horizon, units)
         self._dice = random.Random(0)  # noqa: S311 - no secret
         self._fitting = table.fitting(horizon)
         self._lengths = np.minimum(table.seconds, horizon) * self.units // horizon
@@ -190,6 +219,9 @@ class WorthSearch:
             yield tried, hope
             if not tried.has_news:
                 smoothing /= 2
+
+    def shares(self) -> Numbers:
+        return self._program.shares()
 
     def seconds_after(self, units: int) -> int:
         """Return the least makespan of more than this many units."""

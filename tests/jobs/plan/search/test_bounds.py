@@ -11,7 +11,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slipway.jobs.plan.search.bounds.prove import prove
+from slipway.jobs.plan.search.bounds.prove import least_makespan, prove, raise_makespan
+from slipway.jobs.plan.search.bounds.table import OptionTable
 from slipway.jobs.plan.search.knapsack.filling import Filling, Numbers, Whole, plain_fill
 from slipway.jobs.plan.search.list_schedule import list_schedule, score_of
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Mode, Objective, PlanJob, Pool
@@ -19,6 +20,7 @@ from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from tests.jobs.plan.search.small import tiny_problem
 
 SEEDS = range(12)
+SPLIT_SEEDS = (17, 28, 33, 52)  # here each half of a case matters to the bound
 
 
 def bounds_of(problem: PlanProblem) -> list[LowerBound]:
@@ -56,7 +58,7 @@ def one_pool(*modes: Sequence[tuple[int, int]], nodes: int = 1, goal: Goal | Non
 
 @pytest.mark.parametrize("pools", [1, 2])
 def test_no_plan_ends_before_the_bound(pools: int) -> None:
-    for seed in SEEDS:
+    for seed in (*SEEDS, *SPLIT_SEEDS):
         problem = tiny_problem(seed, jobs=3, pools=pools)
         assert bounds_of(problem)[-1].value <= least(problem), f"seed {seed}"
 
@@ -95,6 +97,17 @@ def test_three_jobs_of_which_two_fill_the_time_of_no_device_need_more_than_their
     found = bounds_of(one_pool(*jobs, nodes=2))
     assert found[0] == LowerBound(value=95.0, name="area")
     assert found[-1] == LowerBound(value=120.0, name="device pattern")
+
+
+@pytest.mark.parametrize(("seed", "pools"), [(6, 2), (12, 1), (52, 1)])
+def test_cases_prove_a_plan_optimal_where_patterns_split_a_job(seed: int, pools: int) -> None:
+    problem = tiny_problem(seed, jobs=4, pools=pools)
+    proven = [bound.value for bound in bounds_of(problem)]
+    table = OptionTable(problem)
+    known, prices = least_makespan(table)
+    worths = prices.of(table).min(axis=1)
+    without_cases = [known, *raise_makespan(table, known, worths, keep_going=lambda: True)]
+    assert without_cases[-1] < proven[-1] == least(problem)
 
 
 def test_the_longest_job_a_chain_of_jobs_and_the_cheapest_modes_are_named() -> None:
