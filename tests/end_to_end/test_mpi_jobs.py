@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -203,9 +204,9 @@ def test_a_public_script_of_torch_distributed_passes_unmodified_on_every_host(
     cluster: Shell, tmp_path: Path
 ) -> None:
     pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
-    (tmp_path / "notes.txt").write_text("the script is in the image")
+    shutil.copy(Path(__file__).parent / "apps" / "as_a_rank.py", tmp_path)
     sent = ("--folder", str(tmp_path), "--name", "public", "--per-node", "--follow")
-    log = cluster.must("slipway", "run", *ON, *sent, "--", "torchrun", "-m", PUBLIC_SCRIPT)
+    log = cluster.must("slipway", "run", *ON, *sent, "--", "torchrun", "as_a_rank.py", PUBLIC_SCRIPT)
     for rank in range(NODES):
         assert f"[{rank}] **Test `accumulate` gradient accumulation" in log
 

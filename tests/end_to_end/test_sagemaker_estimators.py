@@ -72,9 +72,9 @@ def data(deployed: Shell, tmp_path_factory: pytest.TempPathFactory) -> str:
     write_task(folder / "sst2", "sst2")
     bucket = str(deployed.data("slipway", "cluster", "targets", NAME, "--json")["bucket"])
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        key = f"data/{path.relative_to(folder).as_posix()}"
+        key = f"datasets/{path.relative_to(folder).as_posix()}"
         deployed.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
-    return f"s3://{bucket}/data"
+    return f"s3://{bucket}/datasets"
 
 
 @pytest.mark.parametrize("python", [V2, V3], ids=["v2", "v3"])

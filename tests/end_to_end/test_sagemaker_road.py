@@ -66,7 +66,7 @@ def bucket(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> str:
     write_task(folder / "sst2", "sst2")
     found = str(shell.data("slipway", "cluster", "targets", NAME, "--json")["bucket"])
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        key = f"data/{path.relative_to(folder).as_posix()}"
+        key = f"datasets/{path.relative_to(folder).as_posix()}"
         shell.client("s3").put_object(Bucket=found, Key=key, Body=path.read_bytes())
     return found
 
@@ -85,7 +85,7 @@ def test_gptj_resumes_after_an_interruption_and_tells_moods(
 ) -> None:
     words = [word for pair in TINY.items() for word in ("--set", "=".join(pair))]
     shell.must(
-        "slipway", "submit", "gptj_finetune", *ON, *words, "--data", f"s3://{bucket}/data", "--name", JOB
+        "slipway", "submit", "gptj_finetune", *ON, *words, "--data", f"s3://{bucket}/datasets", "--name", JOB
     )
     shell.follow_until(JOB, "saved step")
     name = str(shell.data("slipway", "status", JOB, "--json")["name"])
