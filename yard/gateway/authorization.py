@@ -136,7 +136,6 @@ def _keys_to_delete(environ: Environ) -> tuple[list[str], list[str]]:
         for each in root.iter()
         if each.tag.removeprefix(_XML) == "Object"
     ]
-    keys: tuple[list[str], list[str]] = ([], [])
-    for each in asked:
-        keys["VersionId" in each].append(each.get("Key", ""))
-    return keys
+    plain = [each.get("Key", "") for each in asked if "VersionId" not in each]
+    versioned = [each.get("Key", "") for each in asked if "VersionId" in each]
+    return plain, versioned
