@@ -232,8 +232,10 @@ def client_at(url: str, service: str, region: str, key: AccessKey, attempts: int
 # gives up after three attempts and says nothing meanwhile.
 DEADLINE_SECONDS = 120.0
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 20.0
+# Where many commands share a rate, new requests ask often and would starve those that pause for long.
+LONGEST_PAUSE_SECONDS = 5.0
 QUIET_SECONDS = 2.0  # shorter pauses are not reported
+_TRIES_A_REPORT = 4  # once pauses grow no longer
 
 TOO_MANY_REQUESTS = 429
 CODES = frozenset(
@@ -297,15 +299,20 @@ def be_patient(client: Any, say: Callable[[str], None], safe_twice: AbstractSet[
         context = request_dict["context"]
         since, tried = context.setdefault(_SINCE, now()), context.get(_TRIED, 0)
         context[_TRIED] = tried + 1
-        due: float = min(FIRST_PAUSE_SECONDS * 2**tried, LONGEST_PAUSE_SECONDS)
+        due = longest_pause(tried)
         left = DEADLINE_SECONDS - (now() - since)
         if due > left:
             return None
-        if due >= QUIET_SECONDS:
+        if due >= QUIET_SECONDS and (due < LONGEST_PAUSE_SECONDS or tried % _TRIES_A_REPORT == 0):
             say(again(trouble, f"{operation.service_model.service_id} {operation.name}", left))
         return due * share()
 
     client.meta.events.register_first("needs-retry", pause)
+
+
+def longest_pause(tried: int) -> float:
+    """Return the seconds to wait at most after so many tries; a random share of them is waited."""
+    return float(min(FIRST_PAUSE_SECONDS * 2**tried, LONGEST_PAUSE_SECONDS))
 
 
 def throttled(what: str, left_seconds: float) -> str:

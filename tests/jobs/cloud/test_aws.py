@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import random
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -40,10 +42,10 @@ def test_a_minute_of_throttling_is_waited_out_with_a_word_of_it(
     """BI-177."""
     monkeypatch.setattr(aws, "share", lambda: 0.0)
     yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
-    throttle(yard_shell, 8)  # the pauses are 0.5, 1, 2, 4, 8, 16, 20 and 20 seconds at most
+    throttle(yard_shell, 10)  # the pauses are 0.5, 1, 2, 4, and seven times 5 seconds at most
     assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 6
+    assert len(said) == 4
     assert said[0].startswith("AWS throttles SSM GetParameter: it is tried again, for at most 1")
 
 
@@ -58,6 +60,26 @@ def test_throttling_without_end_ends_at_the_deadline(
     assert isinstance(answer, Unanswered)
     assert answer.code == "ThrottlingException"
     assert scripted(yard_shell)[0]["struck"] < 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_commands_that_share_a_rate_none_waits_to_the_deadline(seed: int) -> None:
+    """Let 32 commands ask 10,000 times; AWS answers 10 a second, after 40 that it answers at once."""
+    chance = random.Random(seed)  # noqa: S311 - a simulation
+    due = [(chance.random(), command, 0, 0.0) for command in range(32)]  # when, who, tries, since
+    tokens, before, left, longest = 40.0, 0.0, 10_000, 0.0
+    while due:
+        now, command, tried, since = heapq.heappop(due)
+        tokens, before = min(40.0, tokens + (now - before) * 10), now
+        since = since if tried else now
+        if tokens >= 1:
+            tokens, left, longest = tokens - 1, left - 1, max(longest, now - since)
+            tried, pause = 0, 0.02
+        else:
+            tried, pause = tried + 1, aws.longest_pause(tried) * chance.random()
+        if left > 0:
+            heapq.heappush(due, (now + pause, command, tried, since))
+    assert longest < aws.DEADLINE_SECONDS - aws.LONGEST_PAUSE_SECONDS
 
 
 def test_a_client_for_submissions_never_sends_twice(yard_shell: RunningYard) -> None:

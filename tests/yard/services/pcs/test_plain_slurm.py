@@ -226,7 +226,8 @@ def test_a_job_that_ends_while_its_accounts_are_dead_is_in_them_later(cluster: P
         os.kill(int((folder / name).read_text()), signal.SIGKILL)
     job, _ = cluster.submit("unheard")
     assert cluster.ended(job).state == "COMPLETED"
-    cluster.until(lambda: cluster.says("sacct", "-nXo", "state", f"--jobs={job}") == "COMPLETED")
+    asked = ("sacct", "-nXo", "state", f"--jobs={job}")  # fails until the accounts are back
+    cluster.until(lambda: cluster.hosts.on(cluster.login, *asked).out.strip() == "COMPLETED")
 
 
 @needs_slurm
