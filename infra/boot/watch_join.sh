@@ -71,8 +71,8 @@ report() {
 }
 
 # A known group becomes smaller by this node: otherwise it would start one that fails in the same way, again and again.
-# AWS Batch and PCS do not show their groups: there only the node ends, the service starts another while a job waits,
-# and the job has to be cancelled.
+# AWS Batch and PCS do not show their groups, so there only the node ends: Batch's job has to be cancelled, and PCS
+# starts another node for a job that waits.
 end() {
   local group
   group="$(parameter join.group)"
