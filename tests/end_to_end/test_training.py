@@ -32,7 +32,8 @@ class Example:
     steps: int
     saved: str
     begins: tuple[str, ...] = ("python",)  # the program that starts its train.py
-    options: tuple[str, ...] = ()
+    # One rank on each node, where a job would start one for each device of a dl1.
+    options: tuple[str, ...] = ("--processes-per-node", "1")
 
     def run(self, shell: Shell, *options: str) -> None:
         """Run it with the command of its page."""
@@ -41,11 +42,11 @@ class Example:
         shell.must("slipway", "run", "--folder", str(FOLDER / self.name), *options, "--", *words)
 
 
-DDP = Example(name="ddp", steps=400, saved="step 50/400")
+# Long enough that a node is lost before the end.
+DDP = Example(name="ddp", steps=4000, saved="step 50/4000")
 TRAINER = Example(
-    name="trainer", steps=60, saved="'epoch': '0.4688'"
+    name="trainer", steps=240, saved="'epoch': '0.4688'"
 )  # step 30 of two ranks; step 20 is saved
-# One rank on each node, where torchrun would start one for each device of a dl1.
 LLAMA = Example(
     name="pretrain_llama",
     steps=100,
@@ -53,7 +54,7 @@ LLAMA = Example(
     begins=("torchrun", "--nproc-per-node", "1"),
     options=("--per-node",),
 )
-FABRIC = Example(name="fabric", steps=400, saved="step 50/400")
+FABRIC = Example(name="fabric", steps=4000, saved="step 50/4000")
 
 
 def require_fabric() -> tuple[str, str]:
@@ -81,7 +82,8 @@ def refuse_an_end_without_resuming(shell: Shell, example: Example, *options: str
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 PAGE = "docs/roads/dl1.md"
-NODES = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
+ON = ("--on", "dl1", "--nodes", "2")
+NODES = (*ON, "--processes-per-node", "1")
 SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 AFTER_DATA = ("--depends-on", "prepare_bert")
@@ -145,12 +147,12 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
 @pytest.mark.parametrize("example", [DDP, TRAINER, LLAMA], ids=lambda each: each.name)
 def test_an_example_that_loses_a_node_goes_on_from_what_it_saved(cluster: Shell, example: Example) -> None:
     pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
-    refuse_an_end_without_resuming(cluster, example, *NODES)
+    refuse_an_end_without_resuming(cluster, example, *ON)
 
 
 @pytest.mark.apart
 def test_the_example_of_lightning_that_loses_a_node_goes_on_from_what_it_saved(cluster: Shell) -> None:
-    refuse_an_end_without_resuming(cluster, FABRIC, *NODES, *require_fabric())
+    refuse_an_end_without_resuming(cluster, FABRIC, *ON, *require_fabric())
 
 
 @pytest.mark.long
