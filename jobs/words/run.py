@@ -21,7 +21,7 @@ from slipway.jobs.words.catalogue.instances import (
 from slipway.jobs.words.catalogue.regional import price_by_term, price_in
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import money, printable
+from slipway.jobs.words.text import money, printable, unrounded
 
 T_co = TypeVar("T_co", bound=Target, covariant=True)
 
@@ -128,10 +128,7 @@ class Cost:
 
     @property
     def amount(self) -> float | None:
-        """Return the dollars to show: `usd` is rounded, and less than half a cent is not nothing."""
-        if self.usd or self.price is None or self.node_hours is None:
-            return self.usd
-        return self.node_hours * self.price.usd_per_hour
+        return unrounded(self.usd, self.node_hours, self.price.usd_per_hour if self.price else None)
 
     @property
     def words(self) -> str:

@@ -54,7 +54,14 @@ def amount_of(cost: object) -> str:
     usd, hours, price = cost["usd"], cost["node_hours"], cost["price"]
     if usd is None:
         return "unknown"
-    return money(usd or (hours * price["usd_per_hour"] if price else usd))
+    return money(unrounded(usd, hours, price["usd_per_hour"] if price else None) or 0)
+
+
+def unrounded(usd: float | None, node_hours: float | None, usd_per_hour: float | None) -> float | None:
+    """Return the dollars to show: `usd` is rounded, and less than half a cent is not nothing."""
+    if usd or node_hours is None or usd_per_hour is None:
+        return usd
+    return node_hours * usd_per_hour
 
 
 def moment(value: object) -> str:

@@ -56,7 +56,7 @@ def test_a_node_whose_only_aws_command_is_in_its_virtual_environment_reports_all
 
 
 def test_a_node_whose_ranks_have_every_processor_waits_for_its_credentials(tmp_path: Path) -> None:
-    """By default the AWS CLI asks the metadata service once, for one second."""
+    """The AWS CLI asks the metadata service once by default, for one second."""
     node = Node(tmp_path, parameters())
     told = tmp_path / "told"
     (tmp_path / "aws").write_text(f"#!/bin/sh\nenv | grep ^AWS_METADATA | sort >{told}\n", encoding="utf-8")
