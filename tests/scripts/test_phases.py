@@ -66,7 +66,7 @@ NO_SUCH_VIEW = 77
     ("views", "code", "words"),
     [
         (0, 0, ""),
-        (1, 1, "test: failed on this machine as if it were new"),
+        (1, 1, "test: failed: this machine as if it were new"),
         (NO_SUCH_VIEW, 0, "test: NOT RUN: the demo and the tests of hosts as if this machine were new"),
     ],
 )
@@ -74,14 +74,31 @@ def test_views_that_fail_fail_the_whole_once_all_tests_have_run(
     tmp_path: Path, views: int, code: int, words: str
 ) -> None:
     checkout = make_checkout(tmp_path)
-    for name, text in (("fresh", f"exit {views}"), ("write_docs", "exit 0"), ("set_up_apart", "exit 0")):
-        script = tmp_path / "scripts" / name
-        script.write_text(f"#!/bin/sh\n{text}\n")
-        script.chmod(0o755)
+    replace(tmp_path, fresh=views, write_docs=0, set_up_apart=0)
     ended, said = checkout.run("--all", script="test")
     assert ended == code, said
     assert words in said
     assert any("not alone and not long and not apart" in line for line in checkout.said())
+
+
+def test_a_phase_of_two_hours_that_fails_is_named_at_the_end_and_the_others_run(tmp_path: Path) -> None:
+    checkout = make_checkout(tmp_path)
+    replace(tmp_path, fresh=0, check=1, set_up_apart=3, write_docs=0)
+    ended, said = checkout.run("--all", script="test")
+    assert ended == 1
+    assert said.splitlines()[-2:] == [
+        "test: failed: static checks, with exit code 1",
+        "test: failed: set-up of environments of their own, with exit code 3",
+    ]
+    assert any("-m apart" in line for line in checkout.said())
+
+
+def replace(checkout: Path, **codes: int) -> None:
+    for name, code in codes.items():
+        script = checkout / "scripts" / name
+        script.unlink(missing_ok=True)
+        script.write_text(f"#!/bin/sh\nexit {code}\n")
+        script.chmod(0o755)
 
 
 # `scripts/test FOLDER` runs the tests of a folder and of all that imports it, and no others.
