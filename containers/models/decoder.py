@@ -177,7 +177,7 @@ class Decoder(nn.Module):
     def cut(self, stages: int) -> list[Decoder]:
         """Return the stages of a pipeline, which share this decoder's modules."""
         last = ["norm", "head", *(["embeddings"] if self.shape.is_tied else [])]
-        found = cut_layers(self, type(self), self.stage_layers or stages, first=["embeddings"], last=last)
+        found = cut_layers(self, type(self), self.stage_layers or stages, last=last)
         for number, stage in enumerate(found):
             stage.is_first = number == 0
         return found

@@ -96,16 +96,6 @@ def create_whole(path: Path, content: bytes, *, token: str) -> None:
     sync_folder(path.parent)
 
 
-def digest(path: Path) -> Digest:
-    """Read a file and return its size and SHA-256."""
-    running, total = hashlib.sha256(), 0
-    with open_existing(path) as file:
-        while part := file.read(CHUNK_BYTES):
-            running.update(part)
-            total += len(part)
-    return Digest(bytes=total, sha256=running.hexdigest())
-
-
 def read_bounded(path: Path, most_bytes: int) -> bytes:
     """Read a file of at most `most_bytes`, following no link."""
     with open_existing(path) as file:

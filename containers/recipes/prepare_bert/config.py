@@ -47,7 +47,6 @@ def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
 
 
 # The preparation of BERT's pre-training data as submitters see it. Standard library only.
-NAME = "prepare_bert"
 CONFIG = PrepareConfig
 SUMMARY = "Prepare rows for BERT from documents"
 MODULE = "slipway.containers.recipes.prepare_bert.train"
