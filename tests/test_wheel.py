@@ -57,26 +57,27 @@ def test_estimates_and_instances_need_no_extra(plain: Environment, tmp_path: Pat
     assert plain.run("slipway", "instance", "list", "--json", cwd=tmp_path).returncode == 0
 
 
-def test_the_yard_without_its_extra_says_what_to_install(plain: Environment, tmp_path: Path) -> None:
-    refused = plain.run("slipway", "yard", "up", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("command", "needs", "extra"),
+    [
+        ("slipway yard up", "the yard needs moto, cfn-lint", "yard"),
+        ("python -P -m slipway.infra", "the CDK app of Slipway needs aws-cdk-lib", "infra"),
+    ],
+)
+def test_what_needs_an_extra_says_what_to_install(
+    plain: Environment, tmp_path: Path, command: str, needs: str, extra: str
+) -> None:
+    refused = plain.run(*command.split(), cwd=tmp_path)
     assert refused.returncode == 1
     error, hint = refused.stderr.splitlines()
-    assert error.startswith("error: the yard needs moto, cfn-lint")
-    assert hint.startswith("hint: pip install 'slipway[yard]'")
+    assert error.startswith(f"error: {needs}")
+    assert hint.startswith(f"hint: pip install 'slipway[{extra}]'")
 
 
 def test_the_yard_starts_and_stops_from_the_wheel(complete: Environment, tmp_path: Path) -> None:
     up = complete.run("slipway", "yard", "up", cwd=tmp_path)
     down = complete.run("slipway", "yard", "down", cwd=tmp_path)
     assert (up.returncode, down.returncode) == (0, 0), f"{up.stderr}{down.stderr}"
-
-
-def test_the_cdk_app_without_its_extra_says_what_to_install(plain: Environment, tmp_path: Path) -> None:
-    refused = plain.run("python", "-P", "-m", "slipway.infra", cwd=tmp_path)
-    assert refused.returncode == 1
-    error, hint = refused.stderr.splitlines()
-    assert error.startswith("error: the CDK app of Slipway needs aws-cdk-lib")
-    assert hint.startswith("hint: pip install 'slipway[infra]'")
 
 
 def test_a_data_file_that_was_lost_is_named_with_what_to_do(plain: Environment, tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 # CloudFormation repeats messages with these codes unchanged, without a handler's error code around them.
-# The function of a custom resource gave the reason.
-CUSTOM_RESOURCE_FAILED = "CustomResourceFailed"
-# The stack's operation was cancelled.
-CANCELLED = "Cancelled"
+CUSTOM_RESOURCE_FAILED = "CustomResourceFailed"  # the function of a custom resource gave the reason
+CANCELLED = "Cancelled"  # the stack's operation was cancelled
 
 
 class ApiError(Exception):

@@ -79,14 +79,14 @@ class DecoderShape:
         return FAMILIES[self.family].rotates_neighbours
 
     def _contradictions(self) -> list[str]:
-        width, is_neighbours = self.head_width, self.family == "gptj"
+        width, is_gptj = self.head_width, self.family == "gptj"
         found = {
             f"family={self.family!r}: it is one of {', '.join(FAMILIES)}": self.family not in FAMILIES,
             f"heads={self.heads} do not divide hidden={self.hidden}": self.hidden % self.heads > 0,
             f"rotary_dimensions={self.rotary_dimensions}: an even number from 2 to {width}, a head's width": (
                 self.rotary_dimensions % 2 > 0 or not 2 <= self.rotary_dimensions <= width
             ),
-            "family='gptj' has no residual in series": is_neighbours and not self.has_parallel_residual,
+            "family='gptj' has no residual in series": is_gptj and not self.has_parallel_residual,
             "a tied head has no bias of its own": self.is_tied and self.has_head_bias,
             f"rotates_whole_heads needs an even width of a head, and it is {width}": (
                 self.rotates_whole_heads and width % 2 > 0
@@ -177,7 +177,7 @@ class Decoder(nn.Module):
     def cut(self, stages: int) -> list[Decoder]:
         """Return the stages of a pipeline, which share this decoder's modules."""
         last = ["norm", "head", *(["embeddings"] if self.shape.is_tied else [])]
-        found = cut_layers(self, type(self), self.stage_layers or stages, first=["embeddings"], last=last)
+        found = cut_layers(self, type(self), self.stage_layers or stages, last=last)
         for number, stage in enumerate(found):
             stage.is_first = number == 0
         return found

@@ -201,7 +201,7 @@ class BertForPreTraining(Encoder):
     def cut(self, stages: int) -> list[PreTrainingStage]:
         """Return the stages of a pipeline; the last one also has the word embeddings, for its head."""
         heads = ["pooler", "next_sentence", "words"]
-        found = cut_layers(self, PreTrainingStage, stages, first=["embeddings"], last=["embeddings", *heads])
+        found = cut_layers(self, PreTrainingStage, stages, last=["embeddings", *heads])
         if stages > 1:
             found[-1].embeddings = nn.ModuleDict({"words": self.embeddings.words})
         return found

@@ -84,9 +84,8 @@ def open_model(place: str, *, bucket_owner: str | None = None) -> ModelFolder:
     config = read_object(f"{told}/{CONFIG}", read_whole(source, CONFIG))
     shape = shape_of_config(f"{told}/{CONFIG}", config)
     distributed = None
-    if any(
-        name.endswith(SUFFIX) for name in names
-    ):  # sources leave out .metadata, like all names with a dot first
+    if any(name.endswith(SUFFIX) for name in names):
+        # Sources leave out names that begin with a dot, such as .metadata.
         distributed = read_whole(open_source(place, (METADATA,), bucket_owner), METADATA)
     return ModelFolder(place=told, source=source, config=config, shape=shape, distributed=distributed)
 

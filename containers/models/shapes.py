@@ -64,6 +64,7 @@ BERT_SIZES: Mapping[str, EncoderShape] = {
 
 # Cut a model into the stages of a pipeline, which share its modules under the same names.
 Stage = TypeVar("Stage", bound=nn.Module)
+_FIRST = ("embeddings",)
 
 
 def cut_layers(
@@ -71,13 +72,12 @@ def cut_layers(
     kind: type[Stage],
     stages: int | Sequence[int],
     *,
-    first: Collection[str],
     last: Collection[str],
 ) -> list[Stage]:
     """Return stages that share the modules of a model.
 
     `stages` lists the layers of each stage, or is the number of stages, with even shares. Of other modules,
-    the first stage has those in `first`, and the last one those in `last`; both may name one. A stage has
+    the first stage has the embeddings, and the last one those in `last`, which may be the same. A stage has
     None for a module that it lacks. `kind` is the model's class, or one with another forward.
     """
     named = list(model.layers.named_children())
@@ -90,8 +90,8 @@ def cut_layers(
         # The stage shares the modules, but not the dicts that list them, nor the model's hooks.
         stage.__dict__.update({key: copy.copy(value) for key, value in model.__dict__.items()})
         stage.layers = nn.ModuleDict(dict(named[begin:end]))
-        kept = {*(first if number == 0 else ()), *(last if number == len(counts) - 1 else ())}
-        for name in {*first, *last} - kept:
+        kept = {*(_FIRST if number == 0 else ()), *(last if number == len(counts) - 1 else ())}
+        for name in {*_FIRST, *last} - kept:
             setattr(stage, name, None)
         found.append(stage)
         begin = end

@@ -20,7 +20,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 CHUNK_BYTES = 8 << 20
-# Else all of a checkpoint waits in memory for one long last sync, in which nobody sees that anything moves.
+# Without syncs in between, a checkpoint waits in memory for one long last sync, which looks like a hang.
 _SYNCED_BYTES = 512 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -96,16 +96,6 @@ def create_whole(path: Path, content: bytes, *, token: str) -> None:
     sync_folder(path.parent)
 
 
-def digest(path: Path) -> Digest:
-    """Read a file and return its size and SHA-256."""
-    running, total = hashlib.sha256(), 0
-    with open_existing(path) as file:
-        while part := file.read(CHUNK_BYTES):
-            running.update(part)
-            total += len(part)
-    return Digest(bytes=total, sha256=running.hexdigest())
-
-
 def read_bounded(path: Path, most_bytes: int) -> bytes:
     """Read a file of at most `most_bytes`, following no link."""
     with open_existing(path) as file:
@@ -113,7 +103,7 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 
 
 def read_at(file: FileIO, start: int, room: memoryview) -> memoryview:
-    """Fill memory from an open file; return the number of bytes, which is less only at the file's end."""
+    """Fill memory from an open file; return the part that was filled, all of it except at the file's end."""
     done = 0  # a shared file system may answer in parts
     while done < len(room) and (read := os.preadv(file.fileno(), [room[done:]], start + done)):
         done += read

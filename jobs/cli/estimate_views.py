@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from slipway.jobs.estimate.work.workloads import Workload
 
     Doubt = Callable[[Workload, PricedHardware, Sequence[Estimate]], Iterator[str]]
-    from slipway.jobs.estimate.estimates import Estimate
 
 
 # Formats the numbers of an estimate for a table.

@@ -83,7 +83,7 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
         places = find_places((), region=asked["region"], term=asked["term"])
         found = estimate_places(workload, places, asked["nodes"], rows)
         if place is None:
-            where = _usual_place(workload, places, found)
+            where = _usual_place(places, found)
         else:
             where = find_place(place, rates(), region=asked["region"], term=asked["term"])
         sizes = _sizes(workload, where, asked["nodes"], rows)
@@ -144,9 +144,7 @@ def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
     return job_page(rate.workload, where, sizes, _compared(places, found), run)
 
 
-def _usual_place(
-    workload: Workload, places: Sequence[PricedHardware], found: Sequence[Estimate]
-) -> PricedHardware:
+def _usual_place(places: Sequence[PricedHardware], found: Sequence[Estimate]) -> PricedHardware:
     """Choose the place where it was measured, else a declared cluster, else the cheapest place."""
     measured = {each.place for each in found if each.word != "predicted"}
     declared = {place.name for place in places if place.name != place.instance.name}

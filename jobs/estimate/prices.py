@@ -189,7 +189,7 @@ def _other_types() -> Iterable[Rate]:
 
 
 def _regional() -> Iterable[Rate]:
-    """Return on-demand prices of regions outside the catalogue's, and Spot prices of all regions."""
+    """Yield on-demand prices of regions outside the catalogue's, and Spot prices of all regions."""
     for row in regional_prices():
         of = {"instance_type": row.instance_type, "region": row.region, "date": DATE}
         if row.usd_per_hour is not None:

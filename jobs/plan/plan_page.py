@@ -128,31 +128,31 @@ class PoolBand:
         return self.top + self.node * self.pool.nodes
 
 
-def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, number: str, axis: TimeAxis) -> str:
-    """Draw where and when jobs run, by the plan or in fact."""
-    lanes = list(_lanes(plan.pools))
-    height = lanes[-1].bottom + GAP
+def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str, axis: TimeAxis) -> str:
+    """Draw where and when jobs run, by the plan or in fact; `suffix` keeps the ids of a page apart."""
+    bands = list(_bands(plan.pools))
+    height = bands[-1].bottom + GAP
     width = axis.left + axis.width + RIGHT
     hues = {job.name: place * _GOLDEN % 360 for place, job in enumerate(plan.jobs)}
-    bars = "".join(_bar(plan, each, lanes[each.pool], axis, hues[each.job]) for each in runs)
+    bars = "".join(_bar(plan, each, bands[each.pool], axis, hues[each.job]) for each in runs)
     return (
         f'<svg class="plan {axis.name}" viewBox="0 0 {width} {height:g}" role="img" '
-        f'aria-labelledby="plan-{number}" xmlns="http://www.w3.org/2000/svg">'
-        f'<title id="plan-{number}">{_text(title)}; the table below says the same</title>'
-        f"{_hatch(number)}{''.join(_lane(lane, axis) for lane in lanes)}{''.join(_ticks(axis, height))}"
-        f"<g>{bars}</g>{''.join(_spot(plan, each, lanes[each.pool], axis, number) for each in runs)}"
+        f'aria-labelledby="plan-{suffix}" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="plan-{suffix}">{_text(title)}; the table below says the same</title>'
+        f"{_hatch(suffix)}{''.join(_band(band, axis) for band in bands)}{''.join(_ticks(axis, height))}"
+        f"<g>{bars}</g>{''.join(_spot(plan, each, bands[each.pool], axis, suffix) for each in runs)}"
         f"{''.join(_limits(plan, axis, height))}</svg>"
     )
 
 
-def _lanes(pools: Sequence[Pool]) -> Iterator[PoolBand]:
+def _bands(pools: Sequence[Pool]) -> Iterator[PoolBand]:
     top = float(HEAD + GAP)
     for pool in pools:
         fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
         device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
-        lane = PoolBand(pool=pool, top=top, device=device)
-        yield lane
-        top = lane.bottom + GAP
+        band = PoolBand(pool=pool, top=top, device=device)
+        yield band
+        top = band.bottom + GAP
 
 
 def _horizon(plan: Plan, runs: Sequence[Assignment]) -> int:
@@ -162,21 +162,21 @@ def _horizon(plan: Plan, runs: Sequence[Assignment]) -> int:
     return deadline if deadline is not None and end < deadline <= 1.5 * end else end
 
 
-def _lane(lane: PoolBand, axis: TimeAxis) -> str:
-    pool = lane.pool
+def _band(band: PoolBand, axis: TimeAxis) -> str:
+    pool = band.pool
     spot = ", spot" if pool.is_spot else ""
     name = f"{pool.type} × {pool.nodes}, {pool.devices_per_node} devices each{spot}"
-    step = max(1, round(14 / lane.node))
-    height = lane.bottom - lane.top
+    step = max(1, round(14 / band.node))
+    height = band.bottom - band.top
     parts = [
-        f'<text class="pool" x="{axis.left}" y="{lane.top - 8:g}">{_text(name)}</text>',
-        f'<rect class="idle" x="{axis.left}" y="{lane.top:g}" width="{axis.width}" height="{height:g}"/>',
+        f'<text class="pool" x="{axis.left}" y="{band.top - 8:g}">{_text(name)}</text>',
+        f'<rect class="idle" x="{axis.left}" y="{band.top:g}" width="{axis.width}" height="{height:g}"/>',
     ]
     for node in range(pool.nodes):
-        y = lane.top + node * lane.node
+        y = band.top + node * band.node
         parts.append(f'<path class="row" d="M{axis.left} {y:g}h{axis.width}"/>')
         if node % step == 0:
-            middle = y + min(lane.node, 20) / 2 + 4
+            middle = y + min(band.node, 20) / 2 + 4
             parts.append(f'<text class="row" x="{axis.left - 8}" y="{middle:g}">node {node}</text>')
     return "".join(parts)
 
@@ -191,8 +191,8 @@ def _ticks(axis: TimeAxis, height: float) -> Iterator[str]:
         yield f'<text class="tick" x="{x:.1f}" y="{HEAD - 8}">{clock(seconds)}</text>'
 
 
-def _bar(plan: Plan, each: Assignment, lane: PoolBand, axis: TimeAxis, hue: float) -> str:
-    boxes = list(_boxes(each, lane))
+def _bar(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, hue: float) -> str:
+    boxes = list(_boxes(each, band))
     left, right = axis.x(each.start), axis.x(each.end)
     fill = f'fill="hsl({hue:.0f} 55% 62%)"'
     rects = "".join(
@@ -219,32 +219,32 @@ def bar_words(plan: Plan, each: Assignment) -> str:
     )
 
 
-def _boxes(each: Assignment, lane: PoolBand) -> Iterator[tuple[float, float]]:
+def _boxes(each: Assignment, band: PoolBand) -> Iterator[tuple[float, float]]:
     """Yield top and height of each run of neighbouring devices; adjacent whole nodes are one run."""
-    per_node = lane.pool.devices_per_node
+    per_node = band.pool.devices_per_node
     numbers = sorted(share.node * per_node + device for share in each.placement for device in share.devices)
     first = last = numbers[0]
     for number in [*numbers[1:], -1]:
         if number != last + 1:
-            yield lane.top + first * lane.device, (last - first + 1) * lane.device
+            yield band.top + first * band.device, (last - first + 1) * band.device
             first = number
         last = number
 
 
-def _spot(plan: Plan, each: Assignment, lane: PoolBand, axis: TimeAxis, number: str) -> str:
+def _spot(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, suffix: str) -> str:
     if not plan.pools[each.pool].is_spot:
         return ""
     left, right = axis.x(each.start), axis.x(each.end)
     return "".join(
-        f'<rect class="spot" fill="url(#hatch-{number})" x="{left:.2f}" y="{top:g}" '
+        f'<rect class="spot" fill="url(#hatch-{suffix})" x="{left:.2f}" y="{top:g}" '
         f'width="{right - left:.2f}" height="{high:g}"/>'
-        for top, high in _boxes(each, lane)
+        for top, high in _boxes(each, band)
     )
 
 
-def _hatch(number: str) -> str:
+def _hatch(suffix: str) -> str:
     return (
-        f'<defs><pattern id="hatch-{number}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        f'<defs><pattern id="hatch-{suffix}" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><path class="hatch" d="M0 0V6"/></pattern></defs>'
     )
 

@@ -68,7 +68,7 @@ class _Said(NamedTuple):
 
 
 def read(lines: Iterable[str]) -> list[LoggedStep]:
-    """Return one reading for each step, in order; of a step that was trained again, the later attempt's."""
+    """Return what each step reported, in order; of a step that was trained again, the later attempt's."""
     steps: dict[float, LoggedStep] = {}
     for found in _each(list(lines)):
         place: float = found.step if found.has_step or found.epoch is None else found.epoch

@@ -147,7 +147,7 @@ def processes_of(detail: Mapping[str, Any]) -> int | None:
 
 
 def _variables(value: object) -> Iterator[tuple[str, str]]:
-    """Return the environment variables that AWS lists as {name, value}."""
+    """Yield the environment variables that AWS lists as {name, value}."""
     if isinstance(value, Mapping):
         if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
             yield value["name"], value["value"]

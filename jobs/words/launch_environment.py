@@ -15,7 +15,6 @@ from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.run import price_of, term_of
 from slipway.jobs.words.targets import Target
 
-# Starts every rank; the words after the second are the recipe's own.
 SETTING_OPTION = "--set"
 
 

@@ -46,10 +46,10 @@ class Recipe:
     module: str  # run by every process, with --set key=value
     accelerators: tuple[str, ...]
     uses_accelerators: bool  # False: it works on processors only, on any machine
-    job_settings: tuple[str, ...]  # which share of an array's work; None: arrays cannot divide it
-    share_setting: str | None  # name its inputs; SageMaker downloads s3:// URLs
-    input_settings: tuple[str, ...]  # those that name what it reads; SageMaker brings s3:// to instances
-    code_settings: tuple[str, ...]  # settings that name code in S3, which SageMaker downloads with the data
+    job_settings: tuple[str, ...]  # each names another job on the same cluster
+    share_setting: str | None  # says which share of an array's work is its own; None: it cannot be divided
+    input_settings: tuple[str, ...]  # name what it reads; SageMaker downloads s3:// URLs to its instances
+    code_settings: tuple[str, ...]  # name code in S3, which SageMaker downloads with the data
     config: Any  # the recipe's own module; its decode_arguments reads settings as the training process will
 
 

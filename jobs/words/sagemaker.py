@@ -14,7 +14,6 @@ from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.job import InvalidJob
 
 # In the container (SageMaker AI Developer Guide, "Amazon SageMaker AI Training Storage Folders").
-CODE = "/opt/ml/code"
 CHANNELS = "/opt/ml/input/data"  # one folder for each channel
 CHECKPOINTS = "/opt/ml/checkpoints"  # of each instance; SageMaker copies it to the bucket and back
 TENSORBOARD = "/opt/ml/output/tensorboard"

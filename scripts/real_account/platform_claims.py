@@ -28,7 +28,7 @@ def batch_job(account: Account) -> Proof:
 def batch_stuck(account: Account) -> Proof:
     """Prove that a job that can never start says why, and ends when it is cancelled."""
     name = _environment(account)
-    account.order("batch", "UpdateComputeEnvironment", computeEnvironment=name, state="DISABLED")
+    account.order("batch", "UpdateComputeEnvironment", computeEnvironment=name, state=_DISABLED)
     try:
         account.run("slipway", "submit", "prepare_bert", *_ON_BATCH, *_BATCH_SAMPLE, "--name", "stuck")
         account.wait_until(

@@ -137,7 +137,7 @@ def test_the_runtime_needs_nothing_but_python() -> None:
         for path in paths
         for line in foreign(tracked.nodes(path), ("slipway.containers.runtime",))
     ]
-    # The package itself has nothing in it: versions.py asks it where our files are.
+    # The package itself has nothing in it: settings.py asks it where our files are.
     assert not [line for line in strangers if not line.endswith(" imports slipway.containers")]
 
 

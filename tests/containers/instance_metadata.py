@@ -26,7 +26,7 @@ class Metadata:
         self.asked: list[tuple[int, str]] = []  # status, path
 
     def give_keys(self, expires: str = "2099-01-01T00:00:00Z") -> None:
-        """Return a role's keys: different ones for each request, KEY_ID first."""
+        """Answer with a role's keys: different ones for each request, KEY_ID first."""
         numbers = count(1)
 
         def keys() -> str:

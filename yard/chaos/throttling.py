@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from slipway.yard.chaos import conditions
 from slipway.yard.errors import ApiError
 
-ANY = "*"
 READS = ("Describe", "Get", "List", "BatchGet", "Head", "Lookup")
 
 

@@ -261,7 +261,6 @@ def plan_batch(config: BertConfig, readers: int) -> BatchPlan:
 
 
 # BERT pre-training as the planner and the submitters see it. Standard library only: a laptop reads it.
-NAME = "bert_pretrain"
 CONFIG = BertConfig
 SUMMARY = "Pre-train BERT on prepared rows"
 MODULE = "slipway.containers.recipes.bert_pretrain.train"

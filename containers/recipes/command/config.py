@@ -133,7 +133,6 @@ def refuse_ranks(arguments: Sequence[str], _world: int, ranks_per_node: int) -> 
 
 # A user's own command in a user's own folder, as submitters see it. Standard library only.
 # `slipway run` writes the settings; there is nothing of the training that Slipway knows.
-NAME = "command"
 CONFIG = CommandConfig
 SUMMARY = "Run your own command in your own folder: slipway run"
 MODULE = "slipway.containers.recipes.command.train"

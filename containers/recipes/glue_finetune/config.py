@@ -87,7 +87,6 @@ def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
 
 
 # Fine-tuning on GLUE as the planner and the submitters see it. Standard library only: a laptop reads it.
-NAME = "glue_finetune"
 CONFIG = GlueConfig
 SUMMARY = "Fine-tune BERT or DistilBERT on a task of GLUE"
 MODULE = "slipway.containers.recipes.glue_finetune.train"

@@ -190,7 +190,6 @@ def neuron_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 
 
 # GPT-NeoX pre-training as the planner and the submitters see it. Standard library only.
-NAME = "gpt_neox"
 CONFIG = GptNeoxConfig
 SUMMARY = "Pre-train GPT-NeoX or Pythia on prepared tokens"
 MODULE = "slipway.containers.recipes.gpt_neox.train"

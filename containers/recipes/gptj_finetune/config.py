@@ -209,12 +209,10 @@ def _cut_mistakes(values: Mapping[str, object], size: str) -> Iterator[str]:
 
 
 # Fine-tuning of GPT-J as the planner and the submitters see it. Standard library only: a laptop reads it.
-NAME = "gptj_finetune"
 CONFIG = GptjConfig
 SUMMARY = "Fine-tune GPT-J on SST-2"
 MODULE = "slipway.containers.recipes.gptj_finetune.train"
 ACCELERATORS = ("cuda", "cpu")
-SIZES = tuple(KNOWN_SIZES)
 INPUT_SETTINGS = ("data", "held_out", "model")  # each may name a folder in S3
 
 

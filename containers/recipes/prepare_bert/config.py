@@ -27,8 +27,8 @@ class PrepareConfig:
     sample_megabytes: Annotated[int, Whole(0, 1000)] = 0
 
 
-# One trained on the whole of Wikipedia would take a day of one processor while every node waits, and a model
-# with words of its own fits no published one.
+# To train a vocabulary on the whole of Wikipedia takes a day of one processor while every node waits, and a
+# model with words of its own fits no published one.
 _NO_VOCABULARY = (
     "vocabulary is not set, and only a sample trains its own; "
     "set vocabulary=s3://bucket/datasets/vocab.txt or a path below the data folder"
@@ -47,7 +47,6 @@ def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
 
 
 # The preparation of BERT's pre-training data as submitters see it. Standard library only.
-NAME = "prepare_bert"
 CONFIG = PrepareConfig
 SUMMARY = "Prepare rows for BERT from documents"
 MODULE = "slipway.containers.recipes.prepare_bert.train"

@@ -99,7 +99,6 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
 
 
 # Fine-tuning by TRL as the planner and the submitters see it.
-NAME = "sft"
 CONFIG = SftConfig
 SUMMARY = "Fine-tune a model of transformers by SFT or DPO"
 MODULE = "slipway.containers.recipes.sft.train"

@@ -25,7 +25,6 @@ def decode_arguments(arguments: Sequence[str]) -> SmokeConfig:
 
 
 # The smoke test of a cluster as submitters see it. Standard library only: a laptop reads it.
-NAME = "smoke"
 CONFIG = SmokeConfig
 SUMMARY = "Try the devices and the network of a cluster"
 MODULE = "slipway.containers.recipes.smoke.train"

@@ -82,7 +82,7 @@ class Storage(Protocol):
     def read(
         self, step: int, name: str, stretches: Stretches, rooms: Sequence[memoryview] = ()
     ) -> Iterator[memoryview]:
-        """Yield bytes `start` to `stop` of a file for each stretch, read into its room if one is given."""
+        """Yield the bytes of each stretch of a file, read into the room given for it, if any."""
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
         """Write a rank's file durably; call `moved` whenever a piece is taken."""

@@ -34,7 +34,8 @@ _MEETS_OVER: Mapping[str, tuple[str, str]] = {
     "neuron": ("CCOM_SOCKET_IFNAME", "{}"),
     "nvidia": ("NCCL_SOCKET_IFNAME", "={}"),
 }
-# The health checks of devices, by key of ACCELERATOR_FILES, once all devices are there.
+# By key of ACCELERATOR_FILES: what makes a device suspect after a rank failed, and the health check before
+# ranks start, once all devices are there.
 _AFTER_FAILURE: Mapping[str, Callable[[Path], Iterable[str]]] = {"nvidia": gpus.signs_after_failure}
 _HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank

@@ -49,7 +49,7 @@ class MainSupervisor(Supervisor):
                 self._awaited.discard(event.node)
                 self.stopped.append(exit_reports.from_json(event.message["done"]))
             if "stop" in event.message:
-                self.stop(supervise.from_json(event.message["stop"]))
+                self.stop(supervise.read_stop(event.message["stop"]))
             if "paces" in event.message:
                 self._hear_paces(event.node, event.message["paces"])
 
@@ -125,7 +125,7 @@ class ChildSupervisor(Supervisor):
             if "end" in event.message:
                 self.verdict = exit_reports.from_json(event.message["end"])
             if "stop" in event.message:
-                self.stop(supervise.from_json(event.message["stop"]))
+                self.stop(supervise.read_stop(event.message["stop"]))
 
     def tell_paces(self, paces: Mapping[int, float]) -> None:
         if paces != self._told_paces:

@@ -233,7 +233,7 @@ class Stop:
         return dict(asdict(self))
 
 
-def from_json(value: Json) -> Stop:
+def read_stop(value: Json) -> Stop:
     """Read the request of a peer in this attempt; a damaged one still stops."""
     record = value if isinstance(value, dict) else {}
     node, seconds = record.get("node"), record.get("seconds")
@@ -251,7 +251,7 @@ def from_json(value: Json) -> Stop:
 # EC2 User Guide, "Spot Instance interruption notices": look every 5 seconds; it comes two minutes ahead.
 _EVERY_SECONDS = 5.0
 _ANSWER_SECONDS = 1.0
-_TOKEN_SECONDS = 21_600
+_TOKEN_HEADER = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
 _INTERRUPTION = "/latest/meta-data/spot/instance-action"
 _REBALANCE = "/latest/meta-data/events/recommendations/rebalance"
 _FAILURES_SAID = 3  # in a row, before it is said: one lost answer is nothing
@@ -356,9 +356,6 @@ class SpotNotices:
                 f"warning: instance metadata at {self._metadata.endpoint} does not answer ({error}), so a "
                 "Spot interruption would not be heard; allow containers two hops (HttpPutResponseHopLimit)"
             )
-
-
-_TOKEN_HEADER = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)}
 
 
 def _interruption(text: str, node: int) -> Stop:

@@ -49,7 +49,7 @@ class TrainingAccess(Construct):
                 report_metrics("ReportMetrics", _METRICS),
                 read_secrets_of_jobs(self),
                 *_join_the_network(self, base.subnet_id, security_group_id),
-                *_find_the_files(self, storage.files),
+                *_find_the_files(storage.files),
             ),
         )
 
@@ -132,7 +132,7 @@ def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) 
     return make, hand_on, look
 
 
-def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[Statement, ...]:
+def _find_the_files(files: SharedFiles) -> tuple[Statement, ...]:
     """Let SageMaker look up the Lustre that a job's channel names, if one is declared.
 
     FSx lets nobody ask about one file system alone: the question takes no resource.

@@ -73,7 +73,7 @@ class SilentService(Exception):
 
 
 def find_machines(region: str) -> Iterator[Leftover]:
-    """Nodes, and machines that become an image: what started one ends it, unless it went before."""
+    """Find nodes, and machines that become an image, that outlived what started them."""
     filters = [
         {"Name": "instance-state-name", "Values": _LIVING},
         {"Name": "tag-key", "Values": [CLUSTER_TAG, IMAGE_TAG]},
@@ -92,7 +92,7 @@ def find_machines(region: str) -> Iterator[Leftover]:
 
 
 def find_training_jobs(region: str) -> Iterator[Leftover]:
-    """Jobs that run on: a destroyed cluster takes their role, and not SageMaker's own instances."""
+    """Find jobs that run on: destroying a cluster deletes their role, but not SageMaker's instances."""
     sagemaker = reader("sagemaker", region)
     asked = ask_all(sagemaker, "ListTrainingJobs", "TrainingJobSummaries", StatusEquals="InProgress")
     for job in _told(asked):

@@ -88,7 +88,7 @@ def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
 
 
 def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
-    """Return one band for each word and device, including those without a trial."""
+    """Yield one band for each word and device, including those without a trial."""
     for word in WORDS:
         for device in _DEVICES:
             own = [trial for trial in trials if (trial.word, trial.device) == (word, device)]

@@ -73,9 +73,9 @@ class PlanWorld:
 class PlanRun:
     """A plan that runs; `finish` runs it to its end."""
 
-    def __init__(self, plan: Plan, around: PlanWorld, events: list[HappenedEvent]) -> None:
+    def __init__(self, plan: Plan, world: PlanWorld, events: list[HappenedEvent]) -> None:
         self.plan = plan
-        self._around = around
+        self._world = world
         self.ledger = new_ledger(plan.jobs, events)
         self._paces: dict[str, float] = {}
         self._lost: frozenset[tuple[int, int]] = frozenset()
@@ -85,13 +85,13 @@ class PlanRun:
 
     def finish(self) -> Ledger:
         if not self.ledger.plans:
-            first = PlanReplaced(at=self._around.began, why="", assignments=self.plan.assignments)
+            first = PlanReplaced(at=self._world.began, why="", assignments=self.plan.assignments)
             self._note(first)
         self._go_on()
         while not self.ledger.is_over:
             self.step()
             if not self.ledger.is_over:
-                self._around.pause()
+                self._world.pause()
         return self.ledger
 
     def step(self) -> None:
@@ -113,11 +113,11 @@ class PlanRun:
         """Repeat the requests that a killed run had begun."""
         for job in self.ledger.jobs.values():
             if job.stage is JobStage.STOPPING and job.run:
-                self._around.executor.stop(job.run, job.why)
+                self._world.executor.stop(job.run, job.why)
 
     def _look(self) -> Mapping[str, Sight]:
         runs = {name: job.run for name, job in self.ledger.jobs.items() if job.stage.is_held and job.run}
-        return self._around.executor.look(runs)
+        return self._world.executor.look(runs)
 
     def _note_ended(self, sights: Mapping[str, Sight]) -> list[str]:
         news = []
@@ -141,24 +141,18 @@ class PlanRun:
             )
             self._note(event)
             words = "has stopped to go on elsewhere" if is_moving else _words(sight.outcome)
-            self._around.say(f"{name} {words}")
+            self._world.say(f"{name} {words}")
             news.append(f"{name} {words}" + (f": {event.why}" if event.why and not is_moving else ""))
         return news
 
     def _note_lost(self) -> list[str]:
-        lost = self._around.executor.find_lost()
-        gone, back = lost - self._lost, self._lost - lost
+        lost = self._world.executor.find_lost()
+        changes = ((lost - self._lost, "lost"), (self._lost - lost, "back"))
         self._lost = lost
-        pools = self.plan.pools
         return [
-            *(
-                f"node {node} of {pools[pool].cluster or pools[pool].type} is lost"
-                for pool, node in sorted(gone)
-            ),
-            *(
-                f"node {node} of {pools[pool].cluster or pools[pool].type} is back"
-                for pool, node in sorted(back)
-            ),
+            f"node {node} of {self._place(pool)} is {now}"
+            for nodes, now in changes
+            for pool, node in sorted(nodes)
         ]
 
     def _note_paces(self, sights: Mapping[str, Sight]) -> list[str]:
@@ -194,7 +188,7 @@ class PlanRun:
 
     def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
         now = self._now()
-        answer = replan(self._situation(sights, now), self._around.solve)
+        answer = replan(self._situation(sights, now), self._world.solve)
         self._homeless = answer.homeless
         assignments = tuple(as_assignment(name, slot) for name, slot in answer.slots.items())
         is_told = any(sight.outcome == "lost" for sight in sights.values())  # even if no job moves
@@ -204,7 +198,7 @@ class PlanRun:
         self._note(PlanReplaced(at=now, why=why, assignments=assignments))
         moved = f"; {', '.join(answer.moved)} move" if answer.moved else ""
         homeless = f"; no room for {', '.join(answer.homeless)}" if answer.homeless else ""
-        self._around.say(f"planned again, since {why}{moved}{homeless}")
+        self._world.say(f"planned again, since {why}{moved}{homeless}")
 
     def _situation(self, sights: Mapping[str, Sight], now: float) -> Situation:
         left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
@@ -219,7 +213,7 @@ class PlanRun:
             pools=self.plan.pools,
             goal=self.plan.goal,
             standings=standings,
-            switch_seconds=self._around.switch_seconds,
+            switch_seconds=self._world.switch_seconds,
             lost=self._lost,
         )
 
@@ -229,7 +223,7 @@ class PlanRun:
             assert run is not None
             why = "it goes on elsewhere"
             self._note(AttemptStopping(at=self._now(), job=name, why=why))
-            self._around.executor.stop(run, why)
+            self._world.executor.stop(run, why)
 
     def _start(self) -> None:
         for job, assignment in [*decisions.find_ready(self.plan.jobs, self.ledger)]:
@@ -249,7 +243,7 @@ class PlanRun:
         """Return the pools of the only cluster with a job's checkpoints; None if all pools can read them."""
         stints, current = self.ledger.jobs[job.name].stints, self.ledger.jobs[job.name].assignment
         last = current or (stints[-1].assignment if stints else None)
-        if last is None or self._around.executor.has_everywhere(job):
+        if last is None or self._world.executor.has_everywhere(job):
             return None
         pools = self.plan.pools
         same = (place for place, pool in enumerate(pools) if pool.cluster == pools[last.pool].cluster)
@@ -264,27 +258,30 @@ class PlanRun:
     def _send(self, name: str) -> None:
         standing = self.ledger.jobs[name]
         assert standing.assignment is not None
-        where = self.plan.pools[standing.assignment.pool]
         try:
-            run = self._around.executor.send(self._by_name[name], standing.assignment, standing.attempt)
+            run = self._world.executor.send(self._by_name[name], standing.assignment, standing.attempt)
         except SlipwayError as error:
             if error.exit_code == MISTAKE:
                 raise
             if self._refused.get(name) != error.message:
                 self._refused[name] = error.message
-                self._around.say(f"{name} is tried again: {error.message}")
+                self._world.say(f"{name} is tried again: {error.message}")
             return
         again = f", attempt {standing.attempt}" if standing.attempt > 1 else ""
-        self._around.say(f"{name} goes to {where.cluster or where.type} as {run}{again}")
+        self._world.say(f"{name} goes to {self._place(standing.assignment.pool)} as {run}{again}")
         self._note(AttemptSubmitted(at=self._now(), job=name, run=run))
 
     def _note(self, event: HappenedEvent) -> None:
-        self._around.journal.write(event)
+        self._world.journal.write(event)
         self.ledger = after(self.ledger, event)
-        self._around.changed(self.ledger)
+        self._world.changed(self.ledger)
+
+    def _place(self, pool: int) -> str:
+        where = self.plan.pools[pool]
+        return where.cluster or where.type
 
     def _now(self) -> float:
-        return self._around.now()
+        return self._world.now()
 
 
 def _words(outcome: str) -> str:

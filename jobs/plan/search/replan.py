@@ -52,7 +52,6 @@ class Replanned:
     homeless: tuple[str, ...]  # jobs that fit no pool since nodes were lost, and those that depend on them
     moved: tuple[str, ...]  # running jobs with another place or mode
     value: float
-    value_if_all_stay: float
 
 
 def replan(situation: Situation, solve: Solve) -> Replanned:
@@ -68,7 +67,6 @@ def replan(situation: Situation, solve: Solve) -> Replanned:
         (_settled(situation, problem, each, everybody) for each in (planned, wishes)),
         key=lambda slots: _value(situation, slots),
     )
-    stay_value = _value(situation, staying)
     pinned = frozenset(
         place
         for place in everybody
@@ -77,7 +75,7 @@ def replan(situation: Situation, solve: Solve) -> Replanned:
     )
     moving, pinned = _with_fewest_moves(situation, problem, wishes, everybody, pinned)
     moves = tuple(problem.jobs[place].name for place in sorted(everybody - pinned))
-    gain = stay_value - _value(situation, moving)
+    gain = _value(situation, staying) - _value(situation, moving)
     is_worth_it = bool(moves) and gain > LEAST_GAIN * _cost_of_moving(situation)
     slots = moving if is_worth_it else staying
     return Replanned(
@@ -85,7 +83,6 @@ def replan(situation: Situation, solve: Solve) -> Replanned:
         homeless=homeless,
         moved=moves if is_worth_it else (),
         value=_value(situation, slots),
-        value_if_all_stay=stay_value,
     )
 
 

@@ -133,12 +133,11 @@ def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | Non
     )
 
 
-def _summaries(target: BatchTarget) -> list[Mapping[str, Any]]:
-    pages = (
-        reader("batch", target.region)
-        .get_paginator("list_jobs")
-        .paginate(jobQueue=target.queue_arn, filters=_EVERY_JOB)
-    )
+def _summaries(
+    target: BatchTarget, filters: Sequence[Mapping[str, object]] = _EVERY_JOB
+) -> list[Mapping[str, Any]]:
+    pages = reader("batch", target.region).get_paginator("list_jobs")
+    pages = pages.paginate(jobQueue=target.queue_arn, filters=filters)
     return [each for page in pages for each in page.get("jobSummaryList", [])]
 
 
@@ -357,12 +356,10 @@ class SubmittedTwice(SlipwayError):
     """The same job was submitted twice, and the second could not be ended."""
 
 
-def find_jobs(name: str, target: BatchTarget) -> list[dict[str, Any]]:
+def find_jobs(name: str, target: BatchTarget) -> list[Mapping[str, Any]]:
     """Find all jobs of this exact name, the first one first; Batch's own filter ignores case."""
-    filters = [{"name": "JOB_NAME", "values": [name]}]
-    batch = aws.reader("batch", target.region)
-    pages = batch.get_paginator("list_jobs").paginate(jobQueue=target.queue_arn, filters=filters)
-    found = [each for page in pages for each in page.get("jobSummaryList", []) if each.get("jobName") == name]
+    listed = _summaries(target, [{"name": "JOB_NAME", "values": [name]}])
+    found = [each for each in listed if each.get("jobName") == name]
     return sorted(found, key=lambda each: (each.get("createdAt", 0), each["jobId"]))
 
 
@@ -386,7 +383,7 @@ def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say:
 
 def _look_until_listed(
     sent: str, name: str, target: BatchTarget, waiting: Waiting
-) -> Sequence[dict[str, Any]]:
+) -> Sequence[Mapping[str, Any]]:
     """List the jobs until our own is among them: a list without it is too old."""
     for look in range(LOOKS):
         if look:

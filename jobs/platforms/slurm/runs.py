@@ -112,7 +112,7 @@ def _compile_of(record: SlurmRecord, answer: SlurmAnswer) -> SlurmRecord | None:
 
 
 def _found(
-    record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget, refused: Sequence[str] = ()
+    record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget, refused: Sequence[str]
 ) -> Found[SlurmTarget]:
     """Read a job; `refused` is AWS's words on the cluster's workers, used only if the job lacks nodes."""
     job = read_request(record.name, target, slurm.decode)

@@ -82,9 +82,7 @@ def test_links_are_followed_only_where_that_is_wanted(tmp_path: Path) -> None:
         open_regular(tmp_path / "link", follow_links=False)
 
 
-@pytest.mark.parametrize(
-    "read", [disk.digest, disk.open_existing, lambda path: disk.read_bounded(path, 1000)]
-)
+@pytest.mark.parametrize("read", [disk.open_existing, lambda path: disk.read_bounded(path, 1000)])
 def test_a_fifo_in_a_checkpoint_folder_stops_no_reader(
     read: Callable[[Path], object], tmp_path: Path
 ) -> None:

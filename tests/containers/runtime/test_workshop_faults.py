@@ -6,8 +6,6 @@ Faults 7 and 8 (no placement group, a machine image of one region) are the clust
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,22 +154,3 @@ def test_in_a_yard_nobody_looks_for_devices_and_the_log_says_so(cluster: Cluster
     )
     assert node.end() == 0
     assert "this is a yard: processors stand in for 8 habana devices" in node.text
-
-
-def test_the_runtime_needs_nothing_but_pythons_own_library() -> None:
-    """An image may hold any framework, or none: the launcher and the checkpoints start all the same."""
-    modules = [
-        ".".join(("slipway", *path.relative_to(ROOT).with_suffix("").parts))
-        for path in RUNTIME.rglob("*.py")
-        if path.stem not in ("__init__", "__main__")
-    ]
-    program = (
-        "import importlib, sys\n"
-        f"for name in {modules!r}: importlib.import_module(name)\n"
-        "own = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)\n"
-        "print(sorted(name for name in own if not name.startswith('_')))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert ended.stdout.strip() == "['slipway']"

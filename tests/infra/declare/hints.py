@@ -22,7 +22,7 @@ _SETTING = re.compile(r"(\w+)=(\"[^\"]*\"|\([^)]*\)|[\w.]+)")
 
 
 def followed(cluster: Cluster, problem: Problem) -> Iterator[Cluster]:
-    """Return the cluster as a user would write it after following one of a hint's ways."""
+    """Yield the cluster as a user would write it after following each of a hint's ways."""
     for way in re.split(r",? or ", problem.hint):
         other = _KIND.search(way)
         settings = {name: _value(text) for name, text in _SETTING.findall(other[2] if other else way)}

@@ -1,6 +1,6 @@
 """A function runs on ranks that the real launcher starts, with the yard's S3; only Batch is missing.
 
-tests/end_to_end/functions.py does all of it on deployed clusters.
+tests/end_to_end/own_function.py does all of it on deployed clusters.
 """
 
 from __future__ import annotations

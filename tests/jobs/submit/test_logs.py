@@ -54,7 +54,7 @@ def node(index: int, *streams: str) -> dict[str, Any]:
 
 
 def describe(yard: RunningYard, *answers: list[dict[str, Any]]) -> None:
-    """Return one list of jobs for each call, and then always the last one."""
+    """Answer each call with one list of jobs, and then always the last one."""
     body: list[dict[str, Any]] = [{"jobs": jobs} for jobs in answers]
     fault = Fault(service="batch", operation="DescribeJobs", kind=FaultKind.RESPOND, body=body, times=1000)
     script(yard, fault)

@@ -105,11 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _tree(instance: HostInstance) -> dict[str, Any]:
     role = instance.role
-    iam = (
-        {"info": _profile(instance), "security-credentials": {role: lambda: _credentials(instance)}}
-        if role
-        else {}
-    )
+    profile = json.dumps({"Code": "Success", "InstanceProfileArn": instance.profile_arn})
+    iam = {"info": profile, "security-credentials": {role: lambda: _credentials(instance)}} if role else {}
+    keys_pushed = _keys_of(instance.id)
     meta = {
         "ami-id": instance.image,
         "hostname": instance.hostname,
@@ -119,9 +117,9 @@ def _tree(instance: HostInstance) -> dict[str, Any]:
         "instance-type": instance.instance_type,
         "local-hostname": instance.hostname,
         "local-ipv4": instance.address,
-        "managed-ssh-keys": {"active-keys": _keys_of(instance.id)} if _keys_of(instance.id) else {},
+        "managed-ssh-keys": {"active-keys": keys_pushed} if keys_pushed else {},
         "placement": {"availability-zone": instance.zone, "region": instance.region},
-        "spot": metadata(instance.id),
+        "spot": _interruption_entries(instance.id),
         "services": {"domain": "amazonaws.com", "partition": "aws"},
     }
     latest: dict[str, Any] = {
@@ -143,10 +141,6 @@ def _read(tree: Any, path: str) -> str | bytes | None:
     if callable(tree):
         return str(tree())
     return tree if tree is None or isinstance(tree, bytes) else str(tree)
-
-
-def _profile(instance: HostInstance) -> str:
-    return json.dumps({"Code": "Success", "InstanceProfileArn": instance.profile_arn})
 
 
 def _credentials(instance: HostInstance) -> str:
@@ -171,7 +165,7 @@ def _credentials(instance: HostInstance) -> str:
 
 
 def _document(instance: HostInstance) -> str:
-    said = {
+    document = {
         "accountId": ACCOUNT,
         "availabilityZone": instance.zone,
         "imageId": instance.image,
@@ -180,7 +174,7 @@ def _document(instance: HostInstance) -> str:
         "privateIp": instance.address,
         "region": instance.region,
     }
-    return json.dumps(said)
+    return json.dumps(document)
 
 
 # The session with which EC2 assumes an instance's role.
@@ -201,15 +195,15 @@ def session_of(instance: HostInstance) -> RoleSession:
 _ends_at: dict[str, datetime] = {}  # instance id -> when EC2 reclaims it
 
 
-def give(instance_id: str, ends_at: datetime) -> None:
+def announce_interruption(instance_id: str, ends_at: datetime) -> None:
     _ends_at[instance_id] = ends_at
 
 
-def of(instance_id: str) -> datetime | None:
+def interruption_of(instance_id: str) -> datetime | None:
     return _ends_at.get(instance_id)
 
 
-def metadata(instance_id: str) -> dict[str, Any]:
+def _interruption_entries(instance_id: str) -> dict[str, Any]:
     """Return the entries of meta-data/spot; none before a notice."""
     ends_at = _ends_at.get(instance_id)
     if ends_at is None:
@@ -233,7 +227,9 @@ def push_key(instance_id: str, user: str, public_key: str) -> None:
 def _keys_of(instance_id: str) -> dict[str, str]:
     now = time.monotonic()
     return {
-        user: key for (of, user), (key, until) in list(_keys.items()) if of == instance_id and now < until
+        user: key
+        for (owner, user), (key, until) in list(_keys.items())
+        if owner == instance_id and now < until
     }
 
 

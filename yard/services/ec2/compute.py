@@ -48,8 +48,8 @@ def describe_instance(scope: ResourceScope) -> Any:
     return None if is_gone else found
 
 
-# A template's names of an instance's interface, where EC2's own differ.
 ROOT_DEVICES = ("/dev/xvda", "/dev/sda1")
+# A template's names of an instance's interface, where EC2's own differ.
 INTERFACE_WORDS = {"GroupSet": "Groups"}
 
 

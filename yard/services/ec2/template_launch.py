@@ -122,11 +122,11 @@ def interrupt(instance: Any, region: str) -> datetime:
             f"{instance.id} is {instance.lifecycle or 'on-demand'}; EC2 interrupts Spot instances only, "
             "such as those of a cluster with market = Market.SPOT; to lose any other: slipway yard kill-node"
         )
-    if (known := metadata.of(instance.id)) is not None:
+    if (known := metadata.interruption_of(instance.id)) is not None:
         return known
     lasts_s = real_seconds(NOTICE_S)
     ends_at = datetime.now(UTC) + timedelta(seconds=lasts_s)
-    metadata.give(instance.id, ends_at)
+    metadata.announce_interruption(instance.id, ends_at)
     conditions.count("spot-interruptions")
     bus.emit(_warning(instance.id, region))
     log.info("EC2 reclaims Spot instance %s at %s", instance.id, ends_at.isoformat(timespec="seconds"))

@@ -49,10 +49,9 @@ def answer(context: Context, properties: Properties, asked: Mapping[str, Any]) -
     if not given:
         return _said(physical_id or context.logical_id, {})
     call = json.loads(given) if isinstance(given, str) else given
-    # Path -> value, as in `Buckets.0.Name`.
     answered = _sent(context, properties, call, physical_id)
     shown = {name: value for name, value in answered.items() if name != "ResponseMetadata"}
-    found = dict(_paths(shown, ""))
+    found = dict(_paths(shown, ""))  # path -> value, as in `Buckets.0.Name`
     named = call.get("physicalResourceId") or {}
     chosen = named.get("id") or found.get(named.get("responsePath", "")) or physical_id or context.logical_id
     return _said(str(chosen), _wanted(found, call.get("outputPaths")))

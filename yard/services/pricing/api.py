@@ -27,15 +27,15 @@ def _get_products(parameters: Parameters, _region: str) -> dict[str, Any]:
         raise not_emulated("pricing", "GetProducts", f"of {service}; it knows {', '.join(LISTS)}")
     types, family, fields = LISTS[service]
     wanted = {condition["Field"]: condition["Value"] for condition in parameters.get("Filters", [])}
-    priced = [(known, known.price) for known in types() if known.price]
     products = [
         _product(service, family, known, price, attributes)
-        for known, price in priced
-        if _matches(attributes := {"servicecode": service, **fields(known, price)}, wanted)
+        for known in types()
+        if (price := known.price)
+        and _matches(attributes := {"servicecode": service, **fields(known, price)}, wanted)
     ]
     answer = paged("PriceList", products, parameters, asked=("NextToken", "MaxResults"))
-    priced_now = [json.dumps(product) for product in answer["PriceList"]]
-    return {"FormatVersion": "aws_v1", **answer, "PriceList": priced_now}
+    encoded = [json.dumps(product) for product in answer["PriceList"]]
+    return {"FormatVersion": "aws_v1", **answer, "PriceList": encoded}
 
 
 def _matches(attributes: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

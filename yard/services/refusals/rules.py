@@ -23,7 +23,6 @@ from slipway.yard.services.refusals.table import (
     one_of,
     refuse,
     rows,
-    values_at,
 )
 
 # Custom Slurm settings that AWS PCS accepts at each level (user guide).
@@ -281,9 +280,9 @@ def _scaling(parameters: Parameters, region: str) -> None:
     mixed = (parameters.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
     named = parameters.get("LaunchTemplate") or mixed.get("LaunchTemplateSpecification")
     refuse(_SCALING, parameters, region)
-    for _, subnet in values_at({"s": str(parameters.get("VPCZoneIdentifier") or "").split(",")}, "s[]"):
-        if subnet.strip() and not there.subnet(subnet.strip(), region):
-            raise ApiError("ValidationError", f"The subnet ID '{subnet.strip()}' does not exist")
+    for subnet in map(str.strip, str(parameters.get("VPCZoneIdentifier") or "").split(",")):
+        if subnet and not there.subnet(subnet, region):
+            raise ApiError("ValidationError", f"The subnet ID '{subnet}' does not exist")
     data = launches.template_data(named, region) if named else None
     if data is None:
         return

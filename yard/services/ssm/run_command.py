@@ -5,7 +5,6 @@ yard/services/ssm/api.py has their views in the API.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -22,8 +21,6 @@ from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.ssm import documents
 from slipway.yard.services.ssm.documents import DocumentStep
-
-log = logging.getLogger("yard.ssm")
 
 FINAL = ("Success", "Failed", "Cancelled", "TimedOut")
 MOST_OUTPUT = 24_000  # characters that GetCommandInvocation shows

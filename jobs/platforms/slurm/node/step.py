@@ -34,8 +34,6 @@ _OPTIONS = (
 # One stream for each node: srun carries two, and lines of one would divide long lines of the other.
 _AS_ONE_STREAM = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEnd:

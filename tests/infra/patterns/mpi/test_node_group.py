@@ -9,7 +9,6 @@ import pytest
 
 from slipway.infra.declare.types import Market
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
-from slipway.jobs.words.errors import SlipwayError
 from tests.infra.mpi_cluster import GROUP, group, launch, policies, told
 from tests.infra.synthesis import (
     MPI_CLUSTER,
@@ -145,24 +144,6 @@ def test_a_type_with_one_thread_a_core_is_left_as_it_is() -> None:
     changes = {"instance_type": "hpc6id.32xlarge", "region": "us-east-2", "zone": "us-east-2b"}
     assert "CpuOptions" not in launch(**changes)
     assert told(**changes)["smt"] == "on"
-
-
-def test_efa_on_a_size_without_it_is_refused_even_without_the_declarations_check() -> None:
-    with pytest.raises(SlipwayError, match=r"efa_interfaces is 1, but c6i\.16xlarge has no EFA"):
-        mpi_templates_of(instance_type="c6i.16xlarge", efa_interfaces=1)
-
-
-def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key_and_no_public_address() -> None:
-    data = launch(root_volume_gib=77)
-    assert data["MetadataOptions"] == {
-        "HttpEndpoint": "enabled",
-        "HttpPutResponseHopLimit": 1,
-        "HttpTokens": "required",
-    }
-    (disk,) = data["BlockDeviceMappings"]
-    assert (disk["Ebs"]["Encrypted"], disk["Ebs"]["VolumeSize"]) == (True, 77)
-    assert "KeyName" not in data
-    assert data["NetworkInterfaces"][0]["AssociatePublicIpAddress"] is False
 
 
 def test_nodes_are_bought_as_declared() -> None:

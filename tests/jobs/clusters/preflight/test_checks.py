@@ -77,6 +77,13 @@ def verdict(check: str, cluster: Any = CLUSTER, **facts: Any) -> Verdict:
     return CHECKS[check](cluster, replace(READY, **facts))
 
 
+def assert_fails(check: str, facts: dict[str, Any], found: str, fix: str) -> None:
+    failed = verdict(check, **facts)
+    assert failed.outcome is CheckOutcome.FAILED
+    assert found in failed.found
+    assert fix in failed.fix
+
+
 def test_where_everything_is_ready_every_check_is_ok() -> None:
     for cluster in (CLUSTER, RESERVED):
         outcomes = {name: check(cluster, READY).outcome for name, check in CHECKS.items()}
@@ -162,10 +169,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
     ],
 )
 def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], found: str, fix: str) -> None:
-    failed = verdict(check, **facts)
-    assert failed.outcome is CheckOutcome.FAILED
-    assert found in failed.found
-    assert fix in failed.fix
+    assert_fails(check, facts, found, fix)
 
 
 @pytest.mark.parametrize(

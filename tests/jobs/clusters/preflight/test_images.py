@@ -16,7 +16,7 @@ from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.containers import Lock
 from slipway.jobs.words.images.support import Pinned
-from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, verdict
+from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, assert_fails, verdict
 from tests.jobs.declared import declared
 
 NODES: Mapping[str, NodeCluster] = {
@@ -92,10 +92,7 @@ OWN = replace(CLUSTER, ami_parameter="/our/ami", ami_made_from="gaudi-ecs")
 def test_an_ami_that_fails_says_why_and_what_to_do(
     check: str, facts: dict[str, Any], found: str, fix: str
 ) -> None:
-    failed = verdict(check, **facts)
-    assert failed.outcome is CheckOutcome.FAILED
-    assert found in failed.found
-    assert fix in failed.fix
+    assert_fails(check, facts, found, fix)
 
 
 def test_what_was_baked_from_this_lock_is_ok() -> None:

@@ -13,7 +13,7 @@ from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.facts import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, TrainingLog, TrainingQuota
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
-from tests.jobs.clusters.preflight.test_checks import BAKE, need, verdict
+from tests.jobs.clusters.preflight.test_checks import BAKE, assert_fails, need, verdict
 from tests.jobs.declared import declared
 
 TRN1 = declared("trn1", SlurmCluster)
@@ -45,10 +45,7 @@ TRN1 = declared("trn1", SlurmCluster)
 def test_a_setting_that_breaks_a_cluster_is_named_with_the_command_that_mends_it(
     check: str, facts: dict[str, Any], found: str, fix: str
 ) -> None:
-    failed = verdict(check, **facts)
-    assert failed.outcome is CheckOutcome.FAILED
-    assert found in failed.found
-    assert fix in failed.fix
+    assert_fails(check, facts, found, fix)
 
 
 def test_a_key_of_the_accounts_own_is_a_warning_since_templates_name_that_of_aws() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def test_a_list_that_is_behind_is_looked_at_again(
     meanwhile(lambda: elsewhere(target))
     find, looks = runs.find_jobs, []
 
-    def behind(name: str, where: BatchTarget) -> list[dict[str, Any]]:
+    def behind(name: str, where: BatchTarget) -> list[Mapping[str, Any]]:
         looks.append(name)
         return [] if len(looks) == 1 else find(name, where)
 

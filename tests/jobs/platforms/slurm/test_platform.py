@@ -227,7 +227,7 @@ def test_what_the_login_node_refuses_is_said_in_its_words(sdk: Sdk) -> None:
 )
 def test_a_job_is_explained_by_slurms_reason(changes: dict[str, Any], sentence: str, sdk: Sdk) -> None:
     record = SlurmRecord(**{**_fields(RECORD), **changes})
-    found = runs._found(record, SlurmAnswer(jobs=(record,)), SLURM_TARGET)
+    found = runs._found(record, SlurmAnswer(jobs=(record,)), SLURM_TARGET, ())
     assert explain(found).sentence.startswith(f"{RECORD.name} {sentence}")
 
 
@@ -237,11 +237,11 @@ def test_a_job_waits_for_its_graphs_and_says_where_they_are(sdk: Sdk) -> None:
     answer = SlurmAnswer(
         jobs=(compiled, waiting), nodes=(SlurmNode(name="n1", state="IDLE+DRAIN", reason="x"),)
     )
-    told = explain(runs._found(waiting, answer, SLURM_TARGET))
+    told = explain(runs._found(waiting, answer, SLURM_TARGET, ()))
     assert told.sentence == f"{RECORD.name} waits for its graphs: compile job 6 is RUNNING"
     assert "node n1 is IDLE+DRAIN: x" in told.evidence
     failed = SlurmRecord(**{**_fields(compiled), "state": "FAILED", "exit_code": 1})
-    told = explain(runs._found(waiting, SlurmAnswer(jobs=(failed, waiting)), SLURM_TARGET))
+    told = explain(runs._found(waiting, SlurmAnswer(jobs=(failed, waiting)), SLURM_TARGET, ()))
     assert "will not start: compile job 6 ended as FAILED" in told.sentence
 
 
@@ -252,7 +252,7 @@ def test_a_failed_job_shows_the_last_error_of_its_newest_attempt(sdk: Sdk) -> No
         f"{RECORD.name}/6-compile-1": ["error: of a compile job"],
     }
     record = SlurmRecord(**{**_fields(RECORD), "state": "FAILED", "exit_code": 2})
-    told = explain(runs._found(record, SlurmAnswer(jobs=(record,)), SLURM_TARGET))
+    told = explain(runs._found(record, SlurmAnswer(jobs=(record,)), SLURM_TARGET, ()))
     assert told.sentence.endswith("failed: the program refused what it was given (exit code 2)")
     assert "the log: [3] error: no such file: x.bin" in told.evidence
 

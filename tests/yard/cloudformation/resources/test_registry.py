@@ -22,7 +22,7 @@ from tests.yard.cloudformation.resources.world import allow, new_context
 from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 
-# Its function calls the yard's own process: services/functions/test_custom_resources.py.
+# Its function calls the yard's own process: services/functions/test_functions.py.
 ELSEWHERE = {"AWS::CloudFormation::CustomResource"}
 MODULES = sorted({module for module, _ in registry.TYPES.values()})
 

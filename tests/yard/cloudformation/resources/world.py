@@ -56,7 +56,7 @@ class Made:
         return self.resource.attributes[name]
 
     def update(self, **changes: Any) -> None:
-        """Return changed properties; None removes one."""
+        """Change properties; None removes one."""
         self.become(
             {name: value for name, value in {**self.properties, **changes}.items() if value is not None}
         )

@@ -21,8 +21,7 @@ from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.keys import RoleSession
 
-# One bake: its plan and its progress. The thread that runs it writes, the API reads.
-FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DELETED"})
+FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DELETED"})  # states of a bake that has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

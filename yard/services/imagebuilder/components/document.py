@@ -16,7 +16,6 @@ from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 from slipway.yard import bounded_yaml
 from slipway.yard.services.imagebuilder.components.actions import BadDocument
 
-PHASES = ("build", "validate", "test")
 TIMEOUT_SECONDS = 7200
 # Suffix of a step's name -> why it cannot run outside AWS (infra/components/README.md).
 ONLY_ON_AWS: Mapping[str, str] = {

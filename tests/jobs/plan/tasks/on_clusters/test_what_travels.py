@@ -72,12 +72,6 @@ def test_a_function_of_the_script_that_runs_is_refused_by_its_task_and_its_place
     assert "is defined in sweep.py, the script that runs, which nodes do not run" in said
 
 
-def test_a_function_typed_into_a_session_is_refused(tmp_path: Path) -> None:
-    more = "import models\ndef own_model(): return models.load_model()"
-    said = run_script(tmp_path, "-c", SCRIPT.format(more=more, model="own_model"))
-    assert "load_model is own_model, which was typed into an interactive session" in said
-
-
 def test_modules_of_two_folders_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
