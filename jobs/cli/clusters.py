@@ -38,6 +38,7 @@ from slipway.jobs.output import (
 )
 from slipway.jobs.platforms.platform import missing_machines_of
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import dollars
 
 CLUSTERS_LISTED = (
     Column(name="name"),
@@ -47,9 +48,9 @@ CLUSTERS_LISTED = (
     Column(name="state"),
     Column(name="running_nodes", title="running", align="right"),
     Column(name="max_nodes", title="at most", align="right"),
-    Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right"),
-    Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right"),
-    Column(name="usd_per_month_idle", title="idle", unit="USD/month", align="right"),
+    Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right", format=dollars),
+    Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right", format=dollars),
+    Column(name="usd_per_month_idle", title="idle", unit="USD/month", align="right", format=dollars),
     Column(name="price.region", title="price region"),
     Column(name="price.date", title="price date"),
 )
