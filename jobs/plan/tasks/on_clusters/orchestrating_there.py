@@ -178,7 +178,8 @@ def _refuse_dear(made: Plan, agreed: Agreed) -> None:
         is_known = all(pool.price_per_hour for pool in made.pools)
         enough = f"usd={math.ceil(made.dollars)}" if is_known else "is_unknown_fine=True"
         raise TooDear(
-            f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to {money(agreed.usd)} USD",
+            f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to "
+            f"{money(agreed.usd)} USD",
             hint=f"orchestrate(…, agreed=Agreed({enough})), with Agreed of slipway.jobs.words.run",
         )
 
