@@ -210,7 +210,7 @@ def cluster_leftovers_command(
         f"leftovers in {where}", LEFTOVERS_COLUMNS, [asdict(each) for each in chosen], as_json=as_json
     )
     for kind, refusal in found.unanswered:
-        warn(f"{kind}: {refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}")
+        warn(f"{kind}: {refusal.words}")
     known = sum(each.usd_per_month or 0 for each in chosen)
     if chosen:
         say(f"{len(chosen)} leftovers, {money(known)} USD a month")
