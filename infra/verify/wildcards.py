@@ -1,8 +1,58 @@
-"""Each wildcard that cdk-nag finds in a policy and nag.py accepts: where, which resource, and why."""
+"""Each wildcard that policies may have, and why: `*` by its action, all others by policy and resource.
+
+nag.py accepts what is here of what cdk-nag finds; rules/permissions.py refuses `*` for every other action.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+_QUESTION = "EC2's questions about what there is take no resource"
+_INTERFACES = "EC2 lists no resource type for it"
+_RUNS = "Systems Manager's questions about what was run take no resource"
+_SESSION_MANAGER = "Session Manager: the agent talks to the service itself, no resource exists"
+# The Service Authorization Reference lists no resource type for these actions.
+ANY_RESOURCE: Mapping[str, str] = {
+    "batch:DescribeJobs": "Batch's questions about jobs take no resource",
+    "cloudwatch:PutMetricData": "metrics are no resources; the policy limits the namespace instead",
+    "ec2:DeleteNetworkInterfacePermission": _INTERFACES,
+    "ec2:DescribeDhcpOptions": _QUESTION,
+    "ec2:DescribeImages": _QUESTION,
+    "ec2:DescribeInstanceStatus": _QUESTION,
+    "ec2:DescribeInstanceTypeOfferings": _QUESTION,
+    "ec2:DescribeInstanceTypes": _QUESTION,
+    "ec2:DescribeInstances": _QUESTION,
+    "ec2:DescribeNetworkInterfaces": _QUESTION,
+    "ec2:DescribeSecurityGroups": _QUESTION,
+    "ec2:DescribeSnapshots": _QUESTION,
+    "ec2:DescribeSubnets": _QUESTION,
+    "ec2:DescribeTags": _QUESTION,
+    "ec2:DescribeVpcs": _QUESTION,
+    "ec2messages:AcknowledgeMessage": _SESSION_MANAGER,
+    "ec2messages:DeleteMessage": _SESSION_MANAGER,
+    "ec2messages:FailMessage": _SESSION_MANAGER,
+    "ec2messages:GetEndpoint": _SESSION_MANAGER,
+    "ec2messages:GetMessages": _SESSION_MANAGER,
+    "ec2messages:SendReply": _SESSION_MANAGER,
+    "ecr:GetAuthorizationToken": "one log-in for the whole registry",
+    "fsx:DescribeFileSystems": "FSx's questions take no resource",
+    "pcs:RegisterComputeNodeGroupInstance": "an instance registers before it knows its group",
+    "logs:DescribeLogGroups": "CloudWatch Logs' question about groups takes no resource",
+    "ecs:DiscoverPollEndpoint": "the agent asks where its cluster is, before it has one",
+    "ssm:DescribeInstanceInformation": _RUNS,
+    "ssm:GetCommandInvocation": _RUNS,
+    "ssm:ListAssociations": _SESSION_MANAGER,
+    "ssm:ListCommandInvocations": _RUNS,
+    "ssm:ListCommands": _RUNS,
+    "ssm:ListInstanceAssociations": _SESSION_MANAGER,
+    "ssm:UpdateInstanceInformation": _SESSION_MANAGER,
+    "ssmmessages:CreateControlChannel": _SESSION_MANAGER,
+    "ssmmessages:CreateDataChannel": _SESSION_MANAGER,
+    "ssmmessages:OpenControlChannel": _SESSION_MANAGER,
+    "ssmmessages:OpenDataChannel": _SESSION_MANAGER,
+    "tag:GetResources": "the question about all that has a tag takes no resource",
+}
+_ANY = {r"\*": "its actions take no other resource, each for its own reason"}
 
 _PARTITION = "(aws|<AWS::Partition>)"
 _EC2 = rf"arn:{_PARTITION}:ec2:[a-z0-9-]+:[^*/]*:"
@@ -19,20 +69,20 @@ _NODE_GROUP = {
 }
 _OF_COMMANDS = {rf"{_GROUP}:log-group:[^*]+:\*": "streams of one log group, one a command and a node of it"}
 _PCS = {
-    r"\*": "Session Manager, registration with PCS and cloudwatch:PutMetricData take no resource",
+    **_ANY,
     _ANY_IMAGE: "a job may name any image of this account, or of AWS's own registry, and only pulls it",
 }
 
 # By the policy's path in its stack, and by a pattern of the resource. The roles of bakeries come first.
 WILDCARDS: Mapping[str, Mapping[str, str]] = {
     "Pipeline/Machine": {
-        r"\*": "Session Manager takes no resource",
+        **_ANY,
         _STREAMS: "streams of one log group, one a bake",
         rf"arn:{_PARTITION}:s3:::ec2imagebuilder\*": "Image Builder's own tools, in a bucket that AWS names",
         r"[^*]+/[a-z0-9-]+/\*": "logs of one image, under its prefix of one bucket",
     },
     "Pipeline/Execution": {
-        r"\*": "questions of EC2 and of Systems Manager take no resource",
+        **_ANY,
         _STREAMS: "streams of one log group, one a bake",
         rf"{_EC2}network-interface/\*": "made with a machine, whose subnet and security group are named",
         rf"{_EC2}(image|snapshot|instance|volume)/\*": (
@@ -41,7 +91,7 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
         r"arn:aws:events:[^*]+:rule/ImageBuilder-\*": "the rules by which Image Builder awaits steps",
     },
     "Pipeline/Lifecycle": {
-        r"\*": "questions of EC2 and of tagging take no resource",
+        **_ANY,
         rf"{_EC2}(image|snapshot)/\*": "made by Image Builder, and only what carries its tag",
         r"arn:aws:imagebuilder:[^*]+:image/slipway-bakery-[a-z0-9-]+/\*": "images of one recipe, one a bake",
     },
@@ -49,16 +99,16 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
     "Project/Role": {
         _STREAMS: "streams of one log group, named by CodeBuild",
         r"[^*]+/builds/\*": "sources of images, under one prefix",
-        r"\*": "ecr:GetAuthorizationToken takes no resource",
+        **_ANY,
     },
     "Access/Node": {
-        r"\*": "Session Manager, ecs:DiscoverPollEndpoint and cloudwatch:PutMetricData take no resource",
+        **_ANY,
         r"arn:aws:ecs:[^*/]+:(cluster|container-instance)/\*": (
             "AWS Batch names the ECS cluster and ECS the nodes in it, both after this policy is made"
         ),
     },
     "Access/Execution": {  # of Batch and of SageMaker
-        r"\*": "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and questions take no resource",
+        **_ANY,
         _ANY_IMAGE: "a job may name any image of this account, and only pulls it",
         _STREAMS: "streams of one log group, one a container, or a job's instance",
         r"arn:aws:ec2:[^*/]+:network-interface/\*": (
@@ -68,7 +118,7 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
     },
     "Access/Job": _JOBS,
     "Stuck/Runbook": {
-        r"\*": "batch:DescribeJobs takes no resource",
+        **_ANY,
         r"arn:aws:batch:[^*]+:job/\*": (
             "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster"
         ),
@@ -79,12 +129,12 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "Access/Machine": {
-        r"\*": "Session Manager, cloudwatch:PutMetricData, and questions of EC2 and of logs take no resource",
+        **_ANY,
         _REQUESTS: "what is submitted, by its name",
         **_NODE_GROUP,
         **_OF_COMMANDS,
     },
-    "Access/Jobs": {r"\*": "ec2:DescribeInstances takes no resource", **_NODE_GROUP, **_JOBS},
+    "Access/Jobs": {**_ANY, **_NODE_GROUP, **_JOBS},
     "Access/Machine/Role": {**_PCS, **_JOBS, _STREAMS: "streams of one log group, one a node of a job"},
     "Access/Login/Role": {
         **_PCS,

@@ -36,8 +36,9 @@ from slipway.jobs.output import (
     say,
     warn,
 )
-from slipway.jobs.platforms.platform import missing_machines_of
+from slipway.jobs.platforms.platform import machine_warnings
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import dollars
 
 CLUSTERS_LISTED = (
     Column(name="name"),
@@ -47,9 +48,9 @@ CLUSTERS_LISTED = (
     Column(name="state"),
     Column(name="running_nodes", title="running", align="right"),
     Column(name="max_nodes", title="at most", align="right"),
-    Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right"),
-    Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right"),
-    Column(name="usd_per_month_idle", title="idle", unit="USD/month", align="right"),
+    Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right", format=dollars),
+    Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right", format=dollars),
+    Column(name="usd_per_month_idle", title="idle", unit="USD/month", align="right", format=dollars),
     Column(name="price.region", title="price region"),
     Column(name="price.date", title="price date"),
 )
@@ -140,7 +141,7 @@ def _is_settled(stack: DeployedStack) -> bool:
 
 def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: int | Unanswered) -> None:
     for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
-        warn(f"{cluster}: {answer.action} gave no answer: {answer.code}, {answer.message[:200]}")
+        warn(f"{cluster}: {answer.words}")
     for stack in () if isinstance(stacks, Unanswered) else stacks:
         if stack.status in NEXT_COMMANDS:
             next_command = NEXT_COMMANDS[stack.status].format(stack=stack.name)
@@ -263,8 +264,8 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
     rows = [{"kind": target.kind, "log_group": target.log_group, **asdict(target)} for target in chosen]
     if len(names) == 1 and rows:
         print_record((*TARGETS_IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
-        for what, fix in missing_machines_of(chosen[0]):
-            warn(f"{what}; {fix}" if fix else what)
+        for line in machine_warnings(chosen[0]):
+            warn(line)
     elif not missing:
         print_table("targets", TARGETS_LISTED, rows, as_json=as_json)
     for error in unread:

@@ -23,6 +23,7 @@ from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import Column, json_option, print_table, say, warn
 from slipway.jobs.words.catalogue.instances import every_instance_type, instance_types
 from slipway.jobs.words.job import parse_settings
+from slipway.jobs.words.text import dollars
 
 USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
 ROWS = 20
@@ -35,9 +36,9 @@ COMPARE_COLUMNS = (
     Column(name="efficiency", align="right", format=percent),
     Column(name="sequences", align="right", format=rounded(0)),
     Column(name="hours", title="time", align="right", format=hours),
-    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="usd", title="cost", unit="USD", align="right", format=dollars),
     Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
-    Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
+    Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(dollars)),
     Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
     Column(name="word", title="basis"),
     Column(name="band", title="within", align="right", absent=NO_BAND, format=shown_band),

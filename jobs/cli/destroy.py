@@ -27,7 +27,7 @@ from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.platform import StillRuns, closed, refuse_running
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import MpiTarget, Target
-from slipway.jobs.words.text import money
+from slipway.jobs.words.text import dollars, money
 
 
 @click.command()
@@ -155,12 +155,17 @@ def cluster_empty_command(cluster: str, yes: bool) -> None:
 
 
 # `slipway cluster leftovers`: lists what destroyed clusters kept and its monthly cost, and deletes it.
+def _size(gib: object) -> str:
+    assert isinstance(gib, int | float)
+    return f"{gib:,.3f}".rstrip("0").rstrip(".")
+
+
 LEFTOVERS_COLUMNS = (
     Column(name="owner", title="made by"),
     Column(name="kind"),
     Column(name="id"),
-    Column(name="gib", title="size", unit="GiB", align="right", absent="-"),
-    Column(name="usd_per_month", title="cost", unit="USD/month", align="right"),
+    Column(name="gib", title="size", unit="GiB", align="right", absent="-", format=_size),
+    Column(name="usd_per_month", title="cost", unit="USD/month", align="right", format=dollars),
     Column(name="holds"),
 )
 
@@ -205,7 +210,7 @@ def cluster_leftovers_command(
         f"leftovers in {where}", LEFTOVERS_COLUMNS, [asdict(each) for each in chosen], as_json=as_json
     )
     for kind, refusal in found.unanswered:
-        warn(f"{kind}: {refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}")
+        warn(f"{kind}: {refusal.words}")
     known = sum(each.usd_per_month or 0 for each in chosen)
     if chosen:
         say(f"{len(chosen)} leftovers, {money(known)} USD a month")

@@ -38,6 +38,7 @@ from slipway.jobs.output import Column, Row, json_option, print_table, say, warn
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.job import parse_settings
 from slipway.jobs.words.recipes import RECIPES
+from slipway.jobs.words.text import dollars
 
 MOST_SIZES = 100
 ON_DEMAND = "on-demand"
@@ -51,15 +52,15 @@ ESTIMATE_COLUMNS = (
     Column(name="efficiency", align="right", format=percent),
     Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
     Column(name="memory_gib", title="memory a device", unit="GiB", align="right", format=rounded(1)),
-    Column(name="usd_per_hour", title="price", unit="USD/h", align="right", format=rounded(2)),
+    Column(name="usd_per_hour", title="price", unit="USD/h", align="right", format=dollars),
     Column(name="steps", align="right", format=steps),
     Column(name="sequences_per_step", title="sequences", format=rounded(0)),
     Column(name="hours", title="time", align="right", format=hours),
-    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="usd", title="cost", unit="USD", align="right", format=dollars),
     Column(name="word", title="basis"),
     Column(name="band", title="within", align="right", absent=NO_BAND, format=band),
     Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
-    Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
+    Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(dollars)),
 )
 
 

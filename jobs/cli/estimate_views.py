@@ -12,7 +12,7 @@ import click
 from slipway.jobs.output import Column, print_json, print_table, say, warn
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.recipes import RECIPES, find_recipe, refuse_torch
-from slipway.jobs.words.text import money
+from slipway.jobs.words.text import dollars, money
 
 if TYPE_CHECKING:
     from slipway.infra.declare.types import Cluster
@@ -175,7 +175,7 @@ ESTIMATE_IDLE_COLUMNS = (
     Column(name="stack"),
     Column(name="item"),
     Column(name="count", align="right"),
-    Column(name="usd_per_month", title="cost", unit="USD/month", align="right", format=rounded(2)),
+    Column(name="usd_per_month", title="cost", unit="USD/month", align="right", format=dollars),
     Column(name="note", title="price"),
 )
 
@@ -225,7 +225,7 @@ BILL_COLUMNS = (
     Column(name="nodes", align="right"),
     Column(name="item"),
     Column(name="hours", title="time", align="right", format=hours),
-    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="usd", title="cost", unit="USD", align="right", format=dollars),
     Column(name="basis", title="basis"),
 )
 

@@ -15,7 +15,7 @@ from io import TextIOWrapper
 import click
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.jobs.cloud.aws import WHOLE_POLICY
+from slipway.jobs.cloud.aws import whole_policy
 from slipway.jobs.output import complain, say
 from slipway.jobs.words.errors import InvalidConfig, NoAnswer, SlipwayError
 from slipway.jobs.words.installation import INSTALL_AGAIN, is_own_file
@@ -31,7 +31,7 @@ _CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
 _CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
 _SIGNATURE = f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key"
-_ALLOW = f"use another AWS_PROFILE, or ask for this action to be allowed to you: {WHOLE_POLICY}"
+_ALLOW = f"use another AWS_PROFILE, or ask for this action to be allowed to you: {whole_policy()}"
 
 # By the name of botocore's exception, or by the error code in AWS's answer.
 AWS_HINTS = {

@@ -29,7 +29,7 @@ from slipway.jobs.output import (
     warn,
 )
 from slipway.jobs.platforms.journal import submitted_here
-from slipway.jobs.platforms.platform import missing_machines_of, nodes_of, platform_of, waiting_of
+from slipway.jobs.platforms.platform import machine_warnings, nodes_of, platform_of, waiting_of
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.logs import LogLine, Wanted, find_warning, mark_of, new_words, with_warning
 from slipway.jobs.words.errors import SlipwayError
@@ -156,8 +156,8 @@ def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str,
     say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
     for each in silent if in_full else ():
         say(f"{each['name']} is not ready: {each['why']}")
-    for what, fix in missing_machines_of(target):
-        warn(f"{what}; {fix}" if fix else what)
+    for line in machine_warnings(target):
+        warn(line)
     return found
 
 

@@ -33,7 +33,7 @@ from slipway.jobs.plan.search.diff import (
 from slipway.jobs.plan.search.explain import Alternative, ModeExplanation
 from slipway.jobs.plan.search.model import Assignment, Plan
 from slipway.jobs.plan.search.refusals import words_of
-from slipway.jobs.words.text import money, printable
+from slipway.jobs.words.text import dollars, money, printable
 
 if TYPE_CHECKING:
     from slipway.jobs.plan.inputs.files import PlanFile
@@ -254,16 +254,16 @@ PLAN_TABLE_COLUMNS = (
     Column(name="nodes", title="on node: devices"),
     Column(name="start", align="right"),
     Column(name="end", align="right"),
-    Column(name="usd", title="cost", unit="USD", align="right"),
+    Column(name="usd", title="cost", unit="USD", align="right", format=dollars),
 )
 ALTERNATIVES = (
     Column(name="mode"),
     Column(name="time", align="right"),
     Column(name="error", title="within", align="right"),
     Column(name="device_hours", align="right"),
-    Column(name="usd", title="cost", unit="USD", align="right"),
+    Column(name="usd", title="cost", unit="USD", align="right", format=dollars),
     Column(name="makespan", title="the plan ends by", align="right"),
-    Column(name="plan_usd", title="and costs", unit="USD", align="right"),
+    Column(name="plan_usd", title="and costs", unit="USD", align="right", format=dollars),
     Column(name="note", title=" "),
 )
 CHANGES = (
@@ -308,7 +308,7 @@ def _row(plan: Plan, each: Assignment) -> Row:
         "nodes": devices_by_node(each, plan.pools[each.pool]),
         "start": clock(each.start),
         "end": clock(each.end),
-        "usd": money(dollars_of_job(plan, each)),
+        "usd": dollars_of_job(plan, each),
     }
 
 
@@ -320,9 +320,9 @@ def _alternative(alternative: Alternative) -> Row:
         "time": clock(alternative.option.seconds),
         "error": f"± {mode.error:.0%}" if mode.error else mode.source,
         "device_hours": f"{alternative.device_hours:,.2f}",
-        "usd": money(alternative.option.dollars),
+        "usd": alternative.option.dollars,
         "makespan": clock(alternative.makespan),
-        "plan_usd": money(alternative.dollars),
+        "plan_usd": alternative.dollars,
         "note": note,
     }
 

@@ -17,6 +17,7 @@ from slipway.jobs.output import Column, can_ask, json_option, print_table, say
 from slipway.jobs.plan.search.model import SWITCH_SECONDS
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import SECONDS_PER_HOUR, UNKNOWN
+from slipway.jobs.words.text import money
 
 if TYPE_CHECKING:
     from slipway.jobs.plan.run.journal import HappenedEvent, Ledger
@@ -115,7 +116,7 @@ def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
 
     if not (amount := amount_beyond(plan, agreed)):
         return
-    words = f"the plan of {file} costs {amount}, and you agreed to {agreed.usd:g} USD at most"
+    words = f"the plan of {file} costs {amount}, and you agreed to {money(agreed.usd)} USD at most"
     if not (can_ask() and click.confirm(f"{words}; run it?", err=True)):
         if all(pool.price_per_hour for pool in plan.pools):
             hint = f"--confirm-cost {math.ceil(plan.dollars)}, or a plan with a smaller --budget"

@@ -24,7 +24,7 @@ _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: HeadObject's code, since its answer has no body
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 
-WHOLE_POLICY = "slipway cluster permissions CLUSTER prints the policy"
+ANY_PURPOSE = "PURPOSE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,30 @@ class Unanswered:
     def is_denied(self) -> bool:
         return self.code in _DENIED
 
+    @property
+    def words(self) -> str:
+        return f"{self.action} gave no answer: {self.code}, {self.message[:200]}"
+
+    def remedy(self, purpose: str = ANY_PURPOSE, *, otherwise: str = "") -> str:
+        """Return how to be allowed to ask, or `otherwise` if that is not what is missing."""
+        return allow(self.action, purpose) if self.is_denied else otherwise
+
+
+def whole_policy(purpose: str = ANY_PURPOSE) -> str:
+    """Name the command that prints the policy of a purpose in jobs/clusters/permissions.py."""
+    return f"slipway cluster permissions CLUSTER --for {purpose} prints the policy"
+
+
+def allow(action: str, purpose: str = ANY_PURPOSE) -> str:
+    return f"allow {action} to your role: {whole_policy(purpose)}"
+
 
 def no_answer(answer: Unanswered, hint: str = "run the same command again") -> NoAnswer:
     """Return the error for callers that cannot go on; unless access was denied, its hint is `hint`."""
     return NoAnswer(
-        f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+        answer.words,
         code=answer.code,
-        hint=f"allow {answer.action} to your role: {WHOLE_POLICY}" if answer.is_denied else hint,
+        hint=answer.remedy(otherwise=hint),
     )
 
 

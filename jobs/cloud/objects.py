@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader, refused_upload
+from slipway.jobs.cloud.aws import Unanswered, allow, ask, ask_all, reader, refused_upload
 from slipway.jobs.words.errors import NoAnswer
 
 # HeadObject's error has no body, so its code is the HTTP status.
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+_OF_UPLOADS = {
+    "AccessDenied": allow("s3:PutObject", "submit"),
+    "NoSuchBucket": "deploy the cluster again: its bucket is gone",
+}
 _PERMISSION = "s3:GetObject"  # of both operations (Service Authorization Reference, "Amazon S3")
 
 
@@ -28,7 +32,7 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
         f"s3://{where['Bucket']}/{where['Key']}: {operation} gave no answer: {answer.code}, "
         f"{answer.message[:200]}",
         code=answer.code,
-        hint=f"allow {_PERMISSION} to your role" if answer.is_denied else "run the same command again",
+        hint=allow(_PERMISSION, "submit") if answer.is_denied else "run the same command again",
     )
 
 
@@ -39,11 +43,7 @@ def send_file(s3: Any, file: Path, *, bucket: str, key: str, extra: Mapping[str,
     except refused_upload() as error:
         code = str(getattr(error.__context__, "response", {}).get("Error", {}).get("Code", ""))
         raise NoAnswer(
-            str(error),
-            code=code,
-            hint="deploy the cluster again: its bucket is gone"
-            if code == "NoSuchBucket"
-            else "run the same command again",
+            str(error), code=code, hint=_OF_UPLOADS.get(code, "run the same command again")
         ) from None
 
 

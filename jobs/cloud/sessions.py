@@ -107,10 +107,11 @@ def enter(request: SessionRequest, region: str) -> NoReturn:
     answer = ask(ssm, "StartSession", **request.asked)
     if isinstance(answer, Unanswered):
         raise NoSession(
-            f"{request.instance_id}: {answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-            hint=f"allow {answer.action} to your role, on the instance and on the document"
-            if answer.is_denied
-            else "a machine that boots is reached a minute or two later; run the same command again",
+            f"{request.instance_id}: {answer.words}",
+            hint=answer.remedy(
+                "ssh",
+                otherwise="a machine that boots is reached a minute or two later; run the same command again",
+            ),
         )
     words = [*plugin, *plugin_words(request, region, str(ssm.meta.endpoint_url))]
     told = {_ANSWER: json.dumps({name: answer[name] for name in _TOLD})}
@@ -132,7 +133,7 @@ def send_key(instance_id: str, user: str, public_key: str, region: str) -> None:
     if isinstance(answer, Unanswered):
         raise NoSession(
             f"{instance_id} takes no key for {user}: {answer.action}: {answer.code}, {answer.message[:200]}",
-            hint=f"allow {answer.action} to your role" if answer.is_denied else "is the machine running?",
+            hint=answer.remedy("ssh", otherwise="is the machine running?"),
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, client, no_answer, reader
+from slipway.jobs.cloud.aws import Unanswered, allow, client, no_answer, reader
 from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.cloud.templates import names_in_cdk
 from slipway.jobs.clusters.cdk import find_cdk, run_cdk
@@ -130,7 +130,7 @@ def empty(target: Target, now: Callable[[int], None]) -> int:
             first = answer["Errors"][0]
             raise SlipwayError(
                 f"S3 did not delete {first['Key']!r} of {target.bucket}: {first['Code']}, {first['Message']}",
-                hint="allow s3:DeleteObjectVersion to your role, and run this again",
+                hint=allow("s3:DeleteObjectVersion", "destroy"),
             )
         deleted += len(versions)
         now(deleted)

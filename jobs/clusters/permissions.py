@@ -36,6 +36,7 @@ PURPOSES: Mapping[str, str] = MappingProxyType(
         "images": "build container images and bake AMIs: image build, image bake, image list",
         "deploy": "deploy: preflight, cluster quota, up, cdk deploy",
         "destroy": "destroy: cluster empty, cluster destroy",
+        "bootstrap": "make the CDK's own stack, once in an account and region: cdk bootstrap",
         "leftovers": "list and delete what a destroyed cluster kept: cluster leftovers",
     }
 )

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
+from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.words.catalogue.instances import ON_DEMAND, Price
 from slipway.jobs.words.errors import SlipwayError
@@ -88,6 +89,7 @@ class Prepared(Generic[T_co, R_co]):
         return replace(self, job=job, request=self.build(job))
 
 
+MissingMachine: TypeAlias = tuple[str, str] | Unanswered  # why it does not run in AWS's words, and the remedy
 AnyPrepared = Prepared[Target, Request]
 AnyPlatform: TypeAlias = "Platform[Target, Request]"
 
@@ -111,10 +113,20 @@ def nodes_of(target: T) -> HasNodes[T] | None:
     return platform if isinstance(platform, HasNodes) else None
 
 
-def missing_machines_of(target: Target) -> Sequence[tuple[str, str]]:
-    """List machines that AWS does not start, each with what to do; none if machines start with a job."""
+def missing_machines_of(target: Target) -> Sequence[MissingMachine]:
+    """List machines that AWS does not start; none if machines start with a job."""
     platform = _module_of(target)
     return platform.missing_machines(target) if isinstance(platform, MayMissMachines) else ()
+
+
+def machine_warnings(target: Target) -> Iterator[str]:
+    """Yield a line on each machine that AWS does not start, and on each question that it does not answer."""
+    for each in missing_machines_of(target):
+        if isinstance(each, Unanswered):
+            what, fix = f"whether its machines start is not known: {each.words}", each.remedy("read")
+        else:
+            what, fix = each
+        yield f"{what}; {fix}" if fix else what
 
 
 def waiting_of(target: T) -> HasDependencies[T] | None:
@@ -213,8 +225,8 @@ class HasNodes(Protocol[T_contra]):
 class MayMissMachines(Protocol[T_contra]):
     """Lists the questions to a platform whose machines AWS may refuse to start."""
 
-    def missing_machines(self, target: T_contra) -> Sequence[tuple[str, str]]:
-        """List machines that do not run, with AWS's reason, each with what to do."""
+    def missing_machines(self, target: T_contra) -> Sequence[MissingMachine]:
+        """List machines that do not run, and questions about them that AWS did not answer."""
 
 
 @runtime_checkable

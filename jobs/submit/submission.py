@@ -29,7 +29,7 @@ from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
-from slipway.jobs.words.text import Say
+from slipway.jobs.words.text import Say, money
 
 # Asks a person whether a job may cost more than was agreed: True is yes, False means nobody is there to ask.
 Ask = Callable[[str], bool]
@@ -46,7 +46,7 @@ def refuse_unconfirmed(prepared: AnyPrepared, agreed: Agreed, ask: Ask = lambda 
         return
     enough = UNKNOWN if ceiling.usd is None else math.ceil(ceiling.usd)
     refusal = Unconfirmed(
-        f"{prepared.name} may cost {ceiling.words}, but you agreed to {agreed.usd:g} USD at most",
+        f"{prepared.name} may cost {ceiling.words}, but you agreed to {money(agreed.usd)} USD at most",
         hint=f"--confirm-cost {enough}, or fewer --nodes, --timeout-hours or --attempts",
     )
     if not ask(f"{refusal.message}. Submit it?"):

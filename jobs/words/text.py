@@ -48,6 +48,12 @@ def money(usd: float) -> str:
     return small if float(small) else f"less than {_LEAST}"
 
 
+def dollars(value: object) -> str:
+    """Format the amount of a table's column; a price is shown as it is published, by `words`."""
+    assert isinstance(value, int | float), f"an amount is a number, not {type(value).__name__}"
+    return money(value)
+
+
 def amount_of(cost: object) -> str:
     """Format the amount of a Cost that was made a mapping, as in a row of a table."""
     assert isinstance(cost, Mapping), f"a row holds a cost as a mapping, not {type(cost).__name__}"

@@ -23,6 +23,7 @@ from slipway.jobs.cli.options import finite
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.output import Column, complain, print_table, say
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import dollars, money
 
 _INTERRUPTED = 130
 _STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "slipway" / "acceptance"
@@ -166,7 +167,7 @@ def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
     """Show what is made and what it costs at most; go on only if the account's number is confirmed."""
     lines = _priced(account, chosen, asked)
     most, limit_usd = total(lines), asked["limit_usd"]
-    say(f"at most {most:.2f} USD, builds and requests excepted; the limit is {limit_usd:.2f} USD")
+    say(f"at most {money(most)} USD, builds and requests excepted; the limit is {money(limit_usd)} USD")
     if any(line.usd is None for line in lines):
         raise SlipwayError(
             "the price of something is not known",
@@ -174,7 +175,7 @@ def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
         )
     if most > limit_usd:
         raise SlipwayError(
-            f"{most:.2f} USD are more than the limit",
+            f"{money(most)} USD are more than the limit",
             hint="lower --hours or --claims, or raise --limit-usd",
         )
     confirmed = asked["confirmed"]
@@ -194,8 +195,11 @@ def _priced(account: Account, chosen: Sequence[Claim], asked: Asked) -> list[Pri
     clusters = [cluster for cluster in CLUSTERS if any(BY_NAME[name].cluster is cluster for name in stages)]
     bakes = [stage.cluster.baked for stage in STAGES if stage.is_bakery and stage.name in stages]
     lines = at_most(clusters, bakes, account.region, hours, asked["controller_usd_per_hour"])
-    columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))
-    rows = [{"what": line.what, "usd": None if line.usd is None else round(line.usd, 2)} for line in lines]
+    columns = (
+        Column(name="what"),
+        Column(name="usd", title="at most", unit="USD", align="right", format=dollars),
+    )
+    rows = [{"what": line.what, "usd": line.usd} for line in lines]
     print_table(f"what it makes in {account.region}, for {hours:g} hours", columns, rows, as_json=False)
     return lines
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.clusters.permissions import PolicyScope, grants_for
+from slipway.jobs.clusters.permissions import PolicyScope, grants_for, policy
 from slipway.yard.endpoint import ACCOUNT, control
 from tests.end_to_end.conftest import REGION, Shell, make_ready, yard_at
 from tests.end_to_end.in_process import deploy
@@ -52,6 +52,22 @@ COMMANDS = {
 }
 # `cdk deploy` alone assumes these; tests/end_to_end/test_cdk_cli.py deploys by them.
 BY_CDK = {("deploy", "sts:AssumeRole")}
+
+
+def test_who_has_the_policy_of_bootstrap_bootstraps_and_does_it_again(tmp_path: Path) -> None:
+    place = PolicyScope(cluster="dl1", kind="batch", region=REGION, account=ACCOUNT, image="")
+    document: Any = policy("bootstrap", place)
+
+    def become(yard: RunningYard) -> None:
+        make_role(yard, "bootstrap", BY_ACCOUNT, *document["Statement"])
+        control(yard, "POST", "/caller-role", "bootstrap")
+
+    with yard_at(tmp_path / "yard", become) as shell:
+        assert "bootstrapped." in shell.printed["cdk bootstrap"]
+        again = shell.must("cdk", "bootstrap", "--app", "", f"aws://{ACCOUNT}/{REGION}")
+        assert "bootstrapped (no changes)" in again
+        yard = RunningYard(endpoint=shell.environment["AWS_ENDPOINT_URL"], home=tmp_path / "yard")
+        assert control(yard, "GET", "/denied") == []
 
 
 @pytest.fixture(params=sorted(KINDS))

@@ -98,9 +98,9 @@ def run_command_output(log_group_arn: str) -> tuple[Statement, ...]:
 
 
 def session_manager() -> Statement:
-    """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager").
+    """Allow what the agent of Systems Manager calls.
 
-    The agent also asks which associations an instance has, every half hour. Slipway makes none, so of
+    It also asks which associations an instance has, every half hour. Slipway makes none, so of
     AmazonSSMManagedInstanceCore's permissions only the two questions are here, to keep errors out of the
     agent's log: no documents of associations, inventory, patches or compliance.
     """

@@ -173,7 +173,6 @@ def push_statements(scope: Construct, repository: ecr.IRepository) -> tuple[Stat
 def _statements(
     scope: Construct, verb: str, actions: tuple[str, ...], arn: str | None = None
 ) -> tuple[Statement, ...]:
-    # The token is for the whole registry: ecr:GetAuthorizationToken takes no resource.
     log_in = allow(f"LogInTo{verb}", "ecr:GetAuthorizationToken", on="*")
     any_repository = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name="*")
     move = allow(f"{verb}Images", *actions, on=arn or any_repository)

@@ -67,12 +67,11 @@ class MpiAccess(Construct):
 
 
 def _find_each_other() -> Statement:
-    """Allow DescribeInstances, which takes no resource (Service Authorization Reference, "Amazon EC2")."""
     return allow("FindNodes", "ec2:DescribeInstances", on="*")
 
 
 def _follow_jobs() -> Statement:
-    """Allow a waiting job to see how the others end; ListCommands takes no resource.
+    """Allow a waiting job to see how the others end.
 
     Only the nodes' role has it, not the jobs': it shows the parameters of every command in the Region.
     """

@@ -118,7 +118,6 @@ def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) 
         on=interfaces,
         where={"ArnEquals": {"ec2:Subnet": subnet}},
     )
-    # Neither takes a resource (Service Authorization Reference, "Amazon EC2").
     look = allow(
         "LookAtTheNetwork",
         "ec2:DeleteNetworkInterfacePermission",
@@ -133,10 +132,7 @@ def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) 
 
 
 def _find_the_files(files: SharedFiles) -> tuple[Statement, ...]:
-    """Let SageMaker look up the Lustre that a job's channel names, if one is declared.
-
-    FSx lets nobody ask about one file system alone: the question takes no resource.
-    """
+    """Let SageMaker look up the Lustre that a job's channel names, if one is declared."""
     return (allow("FindTheFiles", "fsx:DescribeFileSystems", on="*"),) if files.file_system_id else ()
 
 

@@ -137,7 +137,7 @@ def _of_bare(scope: Construct, bare: BareMachines) -> tuple[Statement, ...]:
 
 
 def _register() -> Statement:
-    """Allow the same as AWS's AWSPCSComputeNodePolicy: an instance registers before it knows its group."""
+    """Allow the same as AWS's AWSPCSComputeNodePolicy."""
     return allow("RegisterWithPcs", "pcs:RegisterComputeNodeGroupInstance", on="*")
 
 

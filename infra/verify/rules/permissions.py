@@ -6,52 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.infra.verify.rules.template import Finding, Template, as_list, resources
-
-_QUESTION = "EC2's questions about what there is take no resource"
-_INTERFACES = "EC2 lists no resource type for it"
-_RUNS = "Systems Manager's questions about what was run take no resource"
-_SESSION_MANAGER = "Session Manager: the agent talks to the service itself, no resource exists"
-# The Service Authorization Reference lists no resource type for these actions.
-ANY_RESOURCE: Mapping[str, str] = {
-    "batch:DescribeJobs": "Batch's questions about jobs take no resource",
-    "cloudwatch:PutMetricData": "metrics are no resources; the policy limits the namespace instead",
-    "ec2:DeleteNetworkInterfacePermission": _INTERFACES,
-    "ec2:DescribeDhcpOptions": _QUESTION,
-    "ec2:DescribeImages": _QUESTION,
-    "ec2:DescribeInstanceStatus": _QUESTION,
-    "ec2:DescribeInstanceTypeOfferings": _QUESTION,
-    "ec2:DescribeInstanceTypes": _QUESTION,
-    "ec2:DescribeInstances": _QUESTION,
-    "ec2:DescribeNetworkInterfaces": _QUESTION,
-    "ec2:DescribeSecurityGroups": _QUESTION,
-    "ec2:DescribeSnapshots": _QUESTION,
-    "ec2:DescribeSubnets": _QUESTION,
-    "ec2:DescribeTags": _QUESTION,
-    "ec2:DescribeVpcs": _QUESTION,
-    "ec2messages:AcknowledgeMessage": _SESSION_MANAGER,
-    "ec2messages:DeleteMessage": _SESSION_MANAGER,
-    "ec2messages:FailMessage": _SESSION_MANAGER,
-    "ec2messages:GetEndpoint": _SESSION_MANAGER,
-    "ec2messages:GetMessages": _SESSION_MANAGER,
-    "ec2messages:SendReply": _SESSION_MANAGER,
-    "ecr:GetAuthorizationToken": "one log-in for the whole registry",
-    "fsx:DescribeFileSystems": "FSx's questions take no resource",
-    "pcs:RegisterComputeNodeGroupInstance": "an instance registers before it knows its group",
-    "logs:DescribeLogGroups": "CloudWatch Logs' question about groups takes no resource",
-    "ecs:DiscoverPollEndpoint": "the agent asks where its cluster is, before it has one",
-    "ssm:DescribeInstanceInformation": _RUNS,
-    "ssm:GetCommandInvocation": _RUNS,
-    "ssm:ListAssociations": _SESSION_MANAGER,
-    "ssm:ListCommandInvocations": _RUNS,
-    "ssm:ListCommands": _RUNS,
-    "ssm:ListInstanceAssociations": _SESSION_MANAGER,
-    "ssm:UpdateInstanceInformation": _SESSION_MANAGER,
-    "ssmmessages:CreateControlChannel": _SESSION_MANAGER,
-    "ssmmessages:CreateDataChannel": _SESSION_MANAGER,
-    "ssmmessages:OpenControlChannel": _SESSION_MANAGER,
-    "ssmmessages:OpenDataChannel": _SESSION_MANAGER,
-    "tag:GetResources": "finds images and snapshots by their tag",
-}
+from slipway.infra.verify.wildcards import ANY_RESOURCE
 
 
 def actions_are_spelled_out(template: Template) -> Iterator[Finding]:

@@ -113,7 +113,7 @@ def find_training_jobs(region: str) -> Iterator[Leftover]:
 def _a_month(type_name: str, count: int, region: str) -> float | None:
     type_ = find_instance_type(type_name)
     price = price_in(type_, region) if type_ else None
-    return round(price.usd_per_hour * count * HOURS_PER_MONTH, 2) if price else None
+    return price.usd_per_hour * count * HOURS_PER_MONTH if price else None
 
 
 def find_buckets(region: str) -> Iterator[Leftover]:
@@ -258,14 +258,14 @@ def find_amis(region: str) -> Iterator[Leftover]:
 
 
 def _gib(stored_bytes: float | None) -> float | None:
-    return None if stored_bytes is None else round(stored_bytes / GIB, 3)
+    return None if stored_bytes is None else stored_bytes / GIB
 
 
 def _fee(name: str, region: str, amount: float | None) -> float | None:
     """Return the dollars a month for so many GiB, or keys."""
     fee = find_fee(name, region)
     price = fee.usd_per_month if fee else None
-    return None if price is None or amount is None else round(price * amount, 2)
+    return None if price is None or amount is None else price * amount
 
 
 def _told(answer: Any) -> Any:

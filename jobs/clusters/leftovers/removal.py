@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.cloud.aws import Unanswered, ask_all, client, reader
+from slipway.jobs.cloud.aws import Unanswered, allow, ask_all, client, reader
 from slipway.jobs.clusters.leftovers.finders import FINDERS, RUNNING, Leftover, LeftoverKind, SilentService
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.amis import AMIS, bakery_stack_name
@@ -52,7 +52,7 @@ def _bucket(leftover: Leftover, region: str) -> None:
                 first = errors[0]
                 raise SlipwayError(
                     f"S3 did not delete {first['Key']!r} of {name}: {first['Code']}, {first['Message']}",
-                    hint="allow s3:DeleteObjectVersion to your role, and run this again",
+                    hint=allow("s3:DeleteObjectVersion", "leftovers"),
                 )
     s3.delete_bucket(Bucket=name)
 
@@ -198,9 +198,8 @@ def _is_of(stack: str, owners: Collection[str]) -> bool:
 def _answered(answer: object) -> list[dict[str, str]]:
     if isinstance(answer, Unanswered):
         raise SlipwayError(
-            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}; without it nobody can "
-            "tell what a stack still owns",
-            hint=f"allow {answer.action} to your role",
+            f"{answer.words}; without it nobody can tell what a stack still owns",
+            hint=answer.remedy("leftovers", otherwise="run the same command again"),
         )
     assert isinstance(answer, list), "ask_all gives a list or an Unanswered"
     return answer

@@ -21,7 +21,7 @@ from slipway.jobs.cloud.deployed import ask_owner, find_digest, find_target
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus
-from slipway.jobs.platforms.platform import missing_machines_of
+from slipway.jobs.platforms.platform import MissingMachine, missing_machines_of
 from slipway.jobs.words.catalogue.instances import SAGEMAKER
 from slipway.jobs.words.images.ami_locks import is_debian, lock_digest, machine_image_names
 from slipway.jobs.words.images.amis import bakery_stack_name, image_of
@@ -75,7 +75,7 @@ class Facts:
     training: TrainingLimits | Unanswered | None  # SageMaker's; None: the cluster trains nothing there
     other_ways: tuple[str, ...]  # declared clusters of the same machines that do not need AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
-    missing: Sequence[tuple[str, str]]  # machines that AWS does not start, each with its remedy
+    missing: Sequence[MissingMachine]
     pushed: bool | Unanswered | None  # the image that the job definition names; None: not deployed
     lock: Lock | None
     machine_lock_digest: str | None  # of the AMI's lock here; None: it has no lock of its own

@@ -158,9 +158,11 @@ def machines(cluster: Cluster, facts: Facts) -> Verdict:
         return unanswered(facts.target)
     if not isinstance(facts.target, Target):
         return ok(f"{cluster.name} is not deployed, and asks for none")
-    if not facts.missing:
-        return ok("AWS refuses none that stays between jobs")
-    return failed("; ".join(what for what, _ in facts.missing), facts.missing[0][1])
+    silent = [each for each in facts.missing if isinstance(each, Unanswered)]
+    refused = [each for each in facts.missing if not isinstance(each, Unanswered)]
+    if refused:
+        return failed("; ".join(what for what, _ in refused), refused[0][1])
+    return unanswered(silent[0]) if silent else ok("AWS refuses none that stays between jobs")
 
 
 # Checks of SageMaker's quotas for training, and of the log group that all its jobs share.

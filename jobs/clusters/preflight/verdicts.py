@@ -44,5 +44,4 @@ def unknown(found: str, fix: str = "") -> Verdict:
 
 
 def unanswered(refusal: Unanswered) -> Verdict:
-    fix = f"allow {refusal.action} to your role" if refusal.is_denied else ""
-    return unknown(f"{refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}", fix)
+    return unknown(refusal.words, refusal.remedy("deploy"))

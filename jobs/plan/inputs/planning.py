@@ -15,6 +15,7 @@ from slipway.jobs.plan.search.refusals import CannotPlan, quoted, refuse_inputs,
 from slipway.jobs.words.errors import did_you_mean
 from slipway.jobs.words.given import checked, wrong_values
 from slipway.jobs.words.run import SECONDS_PER_HOUR
+from slipway.jobs.words.text import money
 
 if TYPE_CHECKING:
     from slipway.jobs.plan.search.bounds.table import OptionTable
@@ -137,7 +138,7 @@ def _refuse_missed(best: Incumbent, found: Plan) -> None:
             hint=f"allow more time{longer}",
         )
     raise CannotPlan(
-        f"{none} for {goal.budget or 0:,.2f} dollars; the best costs {found.dollars:,.2f}",
+        f"{none} for {money(goal.budget or 0)} dollars; the best costs {money(found.dollars)}",
         hint=f"allow more dollars{longer}",
     )
 
@@ -188,7 +189,7 @@ def _refuse_budget(table: OptionTable) -> None:
     if budget is not None and budget < least * (1 - 1e-9):
         up = math.ceil(least / _CENT) * _CENT
         raise CannotPlan(
-            f"the budget is {budget:,.2f} dollars, and no plan costs less than {up:,.2f} (every job in its "
-            "cheapest mode)",
+            f"the budget is {money(budget)} dollars, and no plan costs less than {money(up)} (every "
+            "job in its cheapest mode)",
             hint=f"allow at least {up:.2f} dollars, or add a cheaper pool",
         )

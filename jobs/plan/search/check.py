@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from slipway.jobs.plan.search.model import Assignment, Billing, Objective, Plan, PlanJob
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.text import money, printable
 
 # Dollars and rework are summed in another order than in the searches.
 _ROUNDING = 1e-6
@@ -142,7 +142,7 @@ def _deadlines(plan: Plan) -> Iterator[str]:
 
 def _budget(plan: Plan) -> Iterator[str]:
     if plan.goal.budget is not None and (dollars := _dollars(plan)) > plan.goal.budget * (1 + _ROUNDING):
-        yield f"it costs {dollars:.2f} dollars, and the budget is {plan.goal.budget:.2f}"
+        yield f"it costs {money(dollars)} dollars, and the budget is {money(plan.goal.budget)}"
 
 
 def _bound(plan: Plan) -> Iterator[str]:

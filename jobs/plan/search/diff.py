@@ -121,7 +121,7 @@ def clock(seconds: float) -> str:
 
 def value_words(plan: Plan, value: float) -> str:
     """Write a value of the goal: a time or dollars."""
-    return f"${value:,.2f}" if plan.goal.objective is Objective.COST else clock(value)
+    return f"${money(value)}" if plan.goal.objective is Objective.COST else clock(value)
 
 
 def progress_words(plan: Plan) -> str:

@@ -38,7 +38,7 @@ from slipway.jobs.platforms.batch.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.code_bundle import own_bundle, own_containers, pack, upload
-from slipway.jobs.platforms.platform import Prepared, WayIn
+from slipway.jobs.platforms.platform import MissingMachine, Prepared, WayIn
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
@@ -181,13 +181,16 @@ def explain(found: Found[BatchTarget]) -> Explanation:
     return explain_facts(gather(found))
 
 
-def missing_machines(target: BatchTarget) -> Sequence[tuple[str, str]]:
-    state, environments = find_queue(target)
-    missing = [(each.words, MEND_ENVIRONMENT) for each in environments if each.starts_none]
+def missing_machines(target: BatchTarget) -> Sequence[MissingMachine]:
+    unanswered: list[Unanswered] = []
+    state, environments = find_queue(target, unanswered)
+    missing: list[MissingMachine] = [
+        (each.words, MEND_ENVIRONMENT) for each in environments if each.starts_none
+    ]
     if state == _CLOSED:
         again = f"slipway cluster destroy {target.name}, if that was interrupted; or enable the queue"
         missing.insert(0, (f"its queue is {state} and takes no jobs", again))
-    return missing
+    return [*missing, *unanswered]
 
 
 def _request(
@@ -292,8 +295,8 @@ def _deployed_definition(target: BatchTarget) -> dict[str, Any]:
     answer = ask(reader("batch", target.region), "DescribeJobDefinitions", jobDefinitions=wanted)
     if isinstance(answer, Unanswered):
         raise NoDefinition(
-            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-            hint=f"--image needs it; allow {answer.action} and batch:RegisterJobDefinition to your role",
+            f"{answer.words}; --image needs it",
+            hint=answer.remedy("submit", otherwise="run the same command again"),
         )
     if not answer["jobDefinitions"]:
         raise NoDefinition(
@@ -377,8 +380,8 @@ def way_into(run: Run, target: BatchTarget) -> WayIn:
         answer = ask(reader("ecs", target.region), "DescribeContainerInstances", **asked)
         if isinstance(answer, Unanswered):
             raise SlipwayError(
-                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-                hint=f"allow {answer.action} to your role; slipway ssh {target.name} does without",
+                answer.words,
+                hint=f"slipway ssh {target.name} does without; {answer.remedy('ssh')}",
             )
         ids |= {each["containerInstanceArn"]: each["ec2InstanceId"] for each in answer["containerInstances"]}
     return WayIn(

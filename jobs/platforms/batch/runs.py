@@ -220,7 +220,7 @@ class JobFacts:
 
 
 def gather(found: Found[BatchTarget]) -> JobFacts:
-    unanswered: list[str] = []
+    unanswered: list[Unanswered] = []
     target = found.target
     others = [run for run in unfinished_runs(target) if run.id != found.run.id]
     queue = _queue(target, unanswered)
@@ -240,7 +240,7 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
         allowed_attempts=(found.detail.get("retryStrategy") or {}).get("attempts"),
         last_error=_last_error(found, nodes),
         unjoined=_unjoined(found, unanswered),
-        unanswered=tuple(dict.fromkeys(unanswered)),
+        unanswered=tuple(dict.fromkeys(each.action for each in unanswered)),
     )
 
 
@@ -274,12 +274,12 @@ def _last_error(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -
     return last_error(last_lines(logs, found.target.log_group, stream, events=_LAST_EVENTS))
 
 
-def _unjoined(found: Found[BatchTarget], unanswered: list[str]) -> tuple[str, ...]:
+def _unjoined(found: Found[BatchTarget], unanswered: list[Unanswered]) -> tuple[str, ...]:
     if found.run.state is not JobState.WAITING:
         return ()
     answer = why_nodes_did_not_join(found.target.name, found.target.region)
     if isinstance(answer, Unanswered):
-        unanswered.append(answer.action)
+        unanswered.append(answer)
         return ()
     return answer
 
@@ -290,13 +290,13 @@ def _is_before(other: Run, run: Run) -> bool:
     return (other.created_at, other.id) < (run.created_at, run.id)
 
 
-def _queue(target: BatchTarget, unanswered: list[str]) -> Mapping[str, Any]:
+def _queue(target: BatchTarget, unanswered: list[Unanswered]) -> Mapping[str, Any]:
     answer = ask(reader("batch", target.region), "DescribeJobQueues", jobQueues=[target.queue_arn])
     return next(iter(_list(answer, "jobQueues", unanswered)), {})
 
 
 def _environments(
-    target: BatchTarget, queue: Mapping[str, Any], unanswered: list[str]
+    target: BatchTarget, queue: Mapping[str, Any], unanswered: list[Unanswered]
 ) -> tuple[Environment, ...]:
     arns = [str(each["computeEnvironment"]) for each in queue.get("computeEnvironmentOrder") or ()]
     if not arns:
@@ -313,21 +313,22 @@ def _environments(
     )
 
 
-def find_queue(target: BatchTarget) -> tuple[str | None, tuple[Environment, ...]]:
-    """Return the state of the cluster's queue and its environments; nothing without an answer."""
-    unanswered: list[str] = []
+def find_queue(
+    target: BatchTarget, unanswered: list[Unanswered]
+) -> tuple[str | None, tuple[Environment, ...]]:
+    """Return the state of the cluster's queue and its environments; add to `unanswered` what is unknown."""
     queue = _queue(target, unanswered)
     return queue.get("state"), _environments(target, queue, unanswered)
 
 
 def _scaling_failure(
-    target: BatchTarget, environments: Sequence[Environment], unanswered: list[str]
+    target: BatchTarget, environments: Sequence[Environment], unanswered: list[Unanswered]
 ) -> str | None:
     """Return why no node could start, by the scaling groups whose names contain the environment's."""
     scaling = reader("autoscaling", target.region)
     groups = ask_all(scaling, "DescribeAutoScalingGroups", "AutoScalingGroups")
     if isinstance(groups, Unanswered):
-        unanswered.append(groups.action)
+        unanswered.append(groups)
         return None
     names = [str(group["AutoScalingGroupName"]) for group in groups]
     for name in (name for name in names if any(environment.name in name for environment in environments)):
@@ -338,9 +339,9 @@ def _scaling_failure(
     return None
 
 
-def _list(answer: Any, key: str, unanswered: list[str]) -> list[Mapping[str, Any]]:
+def _list(answer: Any, key: str, unanswered: list[Unanswered]) -> list[Mapping[str, Any]]:
     if isinstance(answer, Unanswered):
-        unanswered.append(answer.action)
+        unanswered.append(answer)
         return []
     return list(answer.get(key) or [])
 

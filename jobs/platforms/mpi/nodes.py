@@ -83,7 +83,8 @@ def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
     ready = sum(answer.answered for answer in answers[:nodes])
     silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
     if len(answers) < nodes:
-        why = "; ".join(filter(None, launch_failure(target)))
+        failure = launch_failure(target)
+        why = failure.words if isinstance(failure, Unanswered) else "; ".join(filter(None, failure))
         silent.append(f"{nodes - len(answers)} not running{f': {why}' if why else ''}")
     return f"{ready} of {nodes} nodes of {target.name} are ready ({'; '.join(silent)})"
 
@@ -196,15 +197,17 @@ def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
     return [_failure(answer, region) if answer.instance_id in failed else answer for answer in answers]
 
 
-def launch_failure(target: MpiTarget) -> tuple[str, str]:
-    """Return why the group's last launch failed, and what to do; empty if none did or AWS does not say."""
+def launch_failure(target: MpiTarget) -> tuple[str, str] | Unanswered:
+    """Return why the group's last launch failed, and what to do; empty if none did."""
     answer = ask(
         reader("autoscaling", target.region),
         "DescribeScalingActivities",
         AutoScalingGroupName=target.node_group,
         MaxRecords=1,
     )
-    activities = [] if isinstance(answer, Unanswered) else answer["Activities"]
+    if isinstance(answer, Unanswered):
+        return answer
+    activities = answer["Activities"]
     if not activities or activities[0].get("StatusCode") != _FAILED:
         return "", ""
     said = str(activities[0].get("StatusMessage") or "AWS does not say why")

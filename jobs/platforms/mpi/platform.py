@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.main_node import find_command
@@ -29,7 +30,7 @@ from slipway.jobs.platforms.mpi.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.on_clusters import read_request
-from slipway.jobs.platforms.platform import Prepared, WayIn
+from slipway.jobs.platforms.platform import MissingMachine, Prepared, WayIn
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting, refuse_malformed
 from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
@@ -154,8 +155,11 @@ def way_into(run: Run, target: MpiTarget) -> WayIn:
     return WayIn(instances=sorted(members, key=lambda each: each != main)[: run.nodes])
 
 
-def missing_machines(target: MpiTarget) -> Sequence[tuple[str, str]]:
-    why, fix = launch_failure(target)
+def missing_machines(target: MpiTarget) -> Sequence[MissingMachine]:
+    failure = launch_failure(target)
+    if isinstance(failure, Unanswered):
+        return [failure]
+    why, fix = failure
     return [(f"the last node that '{target.name}' asked for did not start: {why}", fix)] if why else []
 
 

@@ -66,10 +66,10 @@ def find_login_node(target: SlurmTarget) -> str | None:
     return min(found)[1] if found else None
 
 
-def lacks_login_node(target: SlurmTarget) -> bool:
+def lacks_login_node(target: SlurmTarget) -> bool | Unanswered:
     """Return True if AWS says that none runs."""
     found = ask_all(reader("ec2", target.region), "DescribeInstances", "Reservations", Filters=_of(target))
-    return not isinstance(found, Unanswered) and not found
+    return found if isinstance(found, Unanswered) else not found
 
 
 def _of(target: SlurmTarget) -> list[Mapping[str, Any]]:
@@ -84,7 +84,9 @@ def no_login_node(target: SlurmTarget) -> NoLoginNode:
     missing = f"no login node of '{target.name}' is running"
     refused = refused_launches(target, target.login_group)
     if isinstance(refused, Unanswered):
-        look = f"{look_at_group(target, target.login_group)} says why; allow {refused.action} to your role"
+        look = f"{look_at_group(target, target.login_group)} says why"
+        if refused.is_denied:
+            look += f"; {refused.remedy('submit')}"
         return NoLoginNode(f"{missing}, and {refused.action} gave no answer: {refused.code}", hint=look)
     if refused:
         hint = advice(refused[0], target, target.login_group)
@@ -135,7 +137,7 @@ def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClo
         )
         if isinstance(answer, Unanswered) and answer.code != _NOT_YET:
             raise LoginNodeRefused(
-                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+                answer.words,
                 hint="run the same command again: nothing is submitted twice",
             )
         if not isinstance(answer, Unanswered) and answer["Status"] not in _UNDER_WAY:

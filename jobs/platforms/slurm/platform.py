@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
-from slipway.jobs.platforms.platform import Prepared, WayIn
+from slipway.jobs.platforms.platform import MissingMachine, Prepared, WayIn
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.platforms.slurm import explain as slurm_explain
@@ -127,9 +128,12 @@ def way_into(run: Run, target: SlurmTarget) -> WayIn:
     )
 
 
-def missing_machines(target: SlurmTarget) -> Sequence[tuple[str, str]]:
+def missing_machines(target: SlurmTarget) -> Sequence[MissingMachine]:
     """Return a missing login node; missing workers are shown when their job is explained."""
-    if not lacks_login_node(target):
+    lacks = lacks_login_node(target)
+    if isinstance(lacks, Unanswered):
+        return [lacks]
+    if not lacks:
         return []
     missing = no_login_node(target)
     return [(missing.message, missing.hint)]

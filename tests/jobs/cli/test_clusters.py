@@ -13,8 +13,9 @@ from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Market
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.bill import bill
+from slipway.jobs.platforms.platform import machine_warnings
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.targets import SlurmTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import SlurmTarget, Target, encode_target, parameter_name
 from slipway.yard.endpoint import control
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import MPI_TARGET, SLURM_TARGET, TARGET
@@ -211,6 +212,18 @@ def test_targets_and_status_say_why_no_login_node_runs(target: SlurmTarget, slip
     said = slipway.told("status", "--on", "trn1", code=1)
     assert f"error: {SAID}" in said
     assert f"hint: {FIX}" in said
+
+
+@pytest.mark.usefixtures("yard_shell")
+@pytest.mark.parametrize("silent", [TARGET, MPI_TARGET, SLURM_TARGET], ids=lambda target: target.kind)
+def test_what_aws_does_not_answer_about_machines_is_said_and_not_taken_for_all_is_well(
+    silent: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    (line,) = machine_warnings(silent)
+    assert line.startswith("whether its machines start is not known: ")
+    assert "gave no answer: EndpointConnectionError" in line
 
 
 def test_preflight_says_it_and_counts_the_login_node_beside_other_clusters(

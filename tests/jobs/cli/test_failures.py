@@ -68,7 +68,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
         (
             no_answer(Unanswered(action="ssm:GetParameter", code="AccessDeniedException", message="no")),
             1,
-            "hint: allow ssm:GetParameter to your role: slipway cluster permissions CLUSTER prints",
+            "hint: allow ssm:GetParameter to your role: slipway cluster permissions CLUSTER --for PURPOSE",
         ),
     ],
     ids=["a mistake", "each problem of a declaration", "an unreadable disk", "an action that is denied"],

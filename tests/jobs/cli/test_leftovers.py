@@ -83,7 +83,8 @@ def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYar
     assert [each["kind"] for each in found] == KINDS
     costs = {each["kind"]: each["usd_per_month"] for each in found}
     assert costs["KMS key"] == 1.0
-    assert costs["bucket"] == pytest.approx(0.0, abs=0.01)
+    assert 0 < costs["bucket"] < 0.0001
+    assert "less than 0.0001" in slipway.printed("cluster", "leftovers", "dl1", "--region", REGION)
     assert found[0]["holds"] == "2 versions of objects"
     err = slipway.told(*DELETE, "c6i", code=1)
     assert "without a terminal nobody can be asked" in err
@@ -111,7 +112,8 @@ def test_a_machine_whose_stack_is_gone_is_a_leftover_with_its_price_and_is_ended
         )
     found = find_leftovers(REGION).leftovers
     assert {each.owner: each.id for each in found} == machines
-    assert {(each.kind, each.usd_per_month) for each in found} == {(LeftoverKind.MACHINE, 62.05)}
+    assert {each.kind for each in found} == {LeftoverKind.MACHINE}
+    assert [each.usd_per_month for each in found] == pytest.approx([62.05] * 2)
     for each in found:
         remove(each, REGION)
     running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]

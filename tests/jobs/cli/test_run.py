@@ -90,7 +90,7 @@ def test_a_person_who_says_no_to_the_cost_sends_nothing(
     monkeypatch.setattr("slipway.jobs.platforms.batch.platform.refuse_unready", lambda _: None)
     code, _, err = slipway(*RUN, "--confirm-cost", "1", *TRAIN)
     assert (code, sent(yard_shell, target)) == (1, [])
-    assert "but you agreed to 1 USD at most" in err
+    assert "but you agreed to 1.00 USD at most" in err
 
 
 def test_a_dry_run_shows_what_would_be_sent_sends_nothing_and_needs_no_dashes_before_the_command(

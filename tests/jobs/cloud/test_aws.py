@@ -220,7 +220,8 @@ def test_who_may_not_look_is_told_which_permission_is_missing(s3: Any, operation
     refused(s3, operation, code)
     with pytest.raises(NoAnswer) as refusal:
         find_object(s3, operation, **WHERE)
-    assert refusal.value.hint == "allow s3:GetObject to your role"
+    policy = "slipway cluster permissions CLUSTER --for submit prints the policy"
+    assert refusal.value.hint == f"allow s3:GetObject to your role: {policy}"
     assert "s3://slipway-c6i-data/code/x.tar.gz" in refusal.value.message
 
 

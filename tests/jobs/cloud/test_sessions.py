@@ -93,10 +93,11 @@ def test_a_machine_that_has_not_booted_is_told_from_one_that_is_forbidden(
     control(yard_shell, "POST", "/caller-role", "reader")
     with pytest.raises(NoSession, match="AccessDenied") as denied:
         sessions.enter(sessions.shell(NODE), REGION)
-    assert denied.value.hint == "allow ssm:StartSession to your role, on the instance and on the document"
+    policy = "slipway cluster permissions CLUSTER --for ssh prints the policy"
+    assert denied.value.hint == f"allow ssm:StartSession to your role: {policy}"
     with pytest.raises(NoSession, match="takes no key for slipway") as keyless:
         sessions.send_key(NODE, "slipway", "ssh-ed25519 " + "A" * 68, REGION)
-    assert keyless.value.hint == "allow ec2-instance-connect:SendSSHPublicKey to your role"
+    assert keyless.value.hint == f"allow ec2-instance-connect:SendSSHPublicKey to your role: {policy}"
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "70000", "1:2:3", "6006:", ":80", "-1", "٣", "80 "])

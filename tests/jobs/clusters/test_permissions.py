@@ -22,6 +22,7 @@ from slipway.jobs.clusters.permissions import (
 from slipway.jobs.words.targets import KINDS
 from slipway.yard.permissions.calls.arns import resource_types
 from slipway.yard.permissions.policies import decode
+from tests.architecture.tracked import ROOT
 
 # Actions that have a resource level, and that list before any name is known, or by a tag.
 LIST_ALL = {
@@ -57,6 +58,22 @@ def test_a_policy_is_valid_and_short_enough_and_names_no_more_than_it_must(kind:
             assert not (is_any and types) or action in LIST_ALL, f"{action} can be limited to {types}"
             assert is_any or types, f"AWS takes no resource for {action}"
         assert not re.search(r"\{\w+\}", json.dumps(statement)), "a name is not filled in"
+
+
+HINT = re.compile(r"""\b(?:allow|remedy)\(\s*(?:(?:"([\w:]+)"|\w+), )?["'](\w+)["']""")
+HINTS = [
+    (path, *found)
+    for path in (ROOT / "jobs").rglob("*.py")
+    for found in HINT.findall(path.read_text(encoding="utf-8"))
+]
+
+
+def test_what_a_hint_names_is_allowed_by_the_policy_that_it_names() -> None:
+    assert len(HINTS) >= 10
+    for path, action, purpose in HINTS:
+        assert purpose in PURPOSES, path
+        allowed = {each for grant in grants() if purpose in grant.purposes for each in grant.actions}
+        assert not action or action in allowed, path
 
 
 def test_what_a_row_says_is_known() -> None:

@@ -60,7 +60,7 @@ def test_without_a_terminal_it_is_refused_with_the_estimate_and_what_to_say(
 ) -> None:
     err = slipway.refused(*ARGUMENTS)
     assert "may cost up to 157.31 USD (12 node-hours at 13.10904 USD on demand, us-east-1, 2026-" in err
-    assert "but you agreed to 100 USD at most\nhint: --confirm-cost 158, or fewer --nodes" in err
+    assert "but you agreed to 100.00 USD at most\nhint: --confirm-cost 158, or fewer --nodes" in err
     assert job_names(as_on_aws, target) == []
 
 

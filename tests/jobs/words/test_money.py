@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 import pytest
 
+from slipway.jobs import cli
+from slipway.jobs.output import Column
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.run import cost
-from slipway.jobs.words.text import money
+from slipway.jobs.words.text import amount_of, money, words
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,25 @@ def test_a_job_of_some_seconds_costs_something_in_words_and_cents_in_json() -> N
     assert found.words.startswith("up to 0.0001 USD (")
     assert cost(1, 0, price).words.startswith("up to 0 USD (")
     assert cost(1, None, price).amount is None
+
+
+AMOUNTS = [
+    pytest.param(column, id=f"{module.name} {name} {column.name}")
+    for module in pkgutil.iter_modules(cli.__path__)
+    for name, columns in vars(import_module(f"{cli.__name__}.{module.name}")).items()
+    if name.isupper() and isinstance(columns, tuple)
+    for column in columns
+    if isinstance(column, Column)
+    and column.heading.partition("[")[2].startswith("USD")
+    and column.format is not amount_of
+    and not (column.format is words and "price" in column.title)  # as it is published
+]
+
+
+@pytest.mark.parametrize("column", AMOUNTS)
+def test_every_column_of_dollars_shows_what_is_not_nothing(column: Column) -> None:
+    if column.name.startswith("ranges."):
+        assert column.format((0.003, 1234.5)) == "0.003 to 1,234.50"
+    else:
+        assert column.format(0.003) == "0.003"
+        assert column.format(1234.5) == "1,234.50"

@@ -52,7 +52,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import JOB_PREFIXES, Job
 from slipway.jobs.words.run import Agreed
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import Say
+from slipway.jobs.words.text import Say, money
 
 # Copy the newest checkpoint of a task from a cluster's bucket into the task's own folder.
 _MANIFEST = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)
@@ -178,7 +178,8 @@ def _refuse_dear(made: Plan, agreed: Agreed) -> None:
         is_known = all(pool.price_per_hour for pool in made.pools)
         enough = f"usd={math.ceil(made.dollars)}" if is_known else "is_unknown_fine=True"
         raise TooDear(
-            f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to {agreed.usd:g} USD",
+            f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to "
+            f"{money(agreed.usd)} USD",
             hint=f"orchestrate(…, agreed=Agreed({enough})), with Agreed of slipway.jobs.words.run",
         )
 

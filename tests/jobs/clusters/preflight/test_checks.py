@@ -102,7 +102,14 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
     account = verdicts.pop("credentials and account")
     assert account.outcome is CheckOutcome.FAILED
     assert {name for name, each in verdicts.items() if each.outcome is not CheckOutcome.UNKNOWN} == set()
-    assert all(each.fix == "allow ec2:DescribeSomething to your role" for each in verdicts.values())
+    fix = "allow ec2:DescribeSomething to your role: slipway cluster permissions CLUSTER --for deploy prints"
+    assert all(each.fix.startswith(fix) for each in verdicts.values())
+
+
+def test_machines_that_nobody_could_ask_about_are_unknown_and_never_ok() -> None:
+    found = verdict("machines that start", missing=[DENIED])
+    assert found.outcome is CheckOutcome.UNKNOWN
+    assert found.found == DENIED.words
 
 
 @pytest.mark.parametrize(

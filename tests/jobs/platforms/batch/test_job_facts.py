@@ -139,15 +139,13 @@ def test_an_environment_that_starts_no_machines_is_missed_machines(
     invalid = {"computeEnvironmentName": "dl1", "state": "ENABLED", "status": "INVALID"}
     said = {**invalid, "statusReason": "CLIENT_ERROR - no such role"}
     respond(yard_shell, "batch", "DescribeComputeEnvironments", {"computeEnvironments": [said]})
-    ((what, fix),) = missing_machines(target)
-    assert what == "compute environment dl1 is ENABLED and INVALID: CLIENT_ERROR - no such role"
-    assert fix == "fix what AWS reports, and deploy again"
+    what = "compute environment dl1 is ENABLED and INVALID: CLIENT_ERROR - no such role"
+    assert missing_machines(target) == [(what, "fix what AWS reports, and deploy again")]
 
 
 def test_a_queue_that_an_interrupted_destroy_left_closed_is_missed_machines(
     yard_shell: RunningYard, target: BatchTarget
 ) -> None:
     respond(yard_shell, "batch", "DescribeJobQueues", {"jobQueues": [{"state": "DISABLED"}]})
-    ((what, fix),) = missing_machines(target)
-    assert what == "its queue is DISABLED and takes no jobs"
-    assert fix.startswith("slipway cluster destroy dl1, if that was interrupted")
+    fix = "slipway cluster destroy dl1, if that was interrupted; or enable the queue"
+    assert missing_machines(target) == [("its queue is DISABLED and takes no jobs", fix)]
