@@ -40,6 +40,7 @@ SCRIPTS = "/opt/slipway/slurm"  # of the machine image: compile.slurm, run.slurm
 PROLOG = f"{SCRIPTS}/prolog.sh"  # slurmd runs it as root, before and after each job
 EPILOG = f"{SCRIPTS}/epilog.sh"
 NODE_FACTS = "/etc/slipway/node.json"  # written by user data
+UNFIT = "slipway: "  # begins the reason for which our prolog gives a node back
 
 # PCS's tag of every instance of a compute node group.
 GROUP_TAG = "aws:pcs:compute-node-group-id"

@@ -144,22 +144,18 @@ def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(slurm: LoginNode
     call_functions(slurm.yard, "trn1", tmp_path)
 
 
-def test_a_node_without_its_devices_drains_with_the_reason_and_its_job_runs_elsewhere(
+def test_a_node_without_its_devices_is_given_back_with_the_reason_and_its_job_runs_elsewhere(
     slurm: LoginNode,
 ) -> None:
     """Without the stand-in a yard's machine is what it is: a trn1 without a single device."""
     broke = slurm.sbatch("--nodes=1", "--output=broke-%j.log", "--wrap", f"'rm -f {STAND_IN}'")
     slurm.ends_well(broke, f"broke-{broke}.log")
     unfit = slurm.job(broke)["BatchHost"]
-    try:
-        job = slurm.sbatch("--nodes=1", "--output=elsewhere-%j.log", "--wrap", "hostname")
-        slurm.ends_well(job, f"elsewhere-{job}.log")
-        assert slurm.job(job)["BatchHost"] != unfit
-        assert "+DRAIN" in slurm.node(unfit)
-        assert "Reason=slipway: 0 of 16 neuron devices; 0 of 8 EFA devices" in slurm.node(unfit)
-        nodes = slurm.yard.data("slipway", "status", "--on", "trn1", "--nodes", "--json")
-        (row,) = [node for node in nodes if node["name"] == unfit]
-        assert "0 of 16 neuron devices" in row["why"]
-    finally:
-        # Where an idle node is given back, its next machine is another one.
-        slurm.types(f"scontrol update nodename={unfit} state=power_down")
+    job = slurm.sbatch("--nodes=1", "--output=elsewhere-%j.log", "--wrap", "hostname")
+    slurm.ends_well(job, f"elsewhere-{job}.log")
+    assert slurm.job(job)["BatchHost"] != unfit
+    assert "Reason=slipway: 0 of 16 neuron devices; 0 of 8 EFA devices" in slurm.node(unfit)
+    assert "+POWER" in slurm.node(unfit)
+    nodes = slurm.yard.data("slipway", "status", "--on", "trn1", "--nodes", "--json")
+    (row,) = [node for node in nodes if node["name"] == unfit]
+    assert "0 of 16 neuron devices" in row["why"]

@@ -19,6 +19,7 @@ archive="$root/etc/apt/slipway.list"
 packages=(build-essential fuse-overlayfs git jq parallel pigz squashfs-tools squashfuse zstd)
 
 main() {
+  stop_upgrades
   if [[ -e $settings/plugstack.conf.d/pyxis.conf ]]; then
     return 0
   fi
@@ -27,6 +28,12 @@ main() {
   wait_for_dpkg apt-get install --quiet --yes --no-install-recommends "${packages[@]}"
   install_enroot
   install_pyxis
+}
+
+# Ubuntu's automatic upgrades hold dpkg's lock during the first minutes. Later they end jobs: needrestart restarts slurmd
+# for a new library, and its steps end with it (awslabs/awsome-distributed-ai, architectures/aws-pcs/docs/OPERATIONS.md).
+stop_upgrades() {
+  systemctl mask --quiet --now apt-daily.timer apt-daily-upgrade.timer
 }
 
 # Only HTTPS leaves the nodes' network. Ubuntu's mirrors do not offer it, but its snapshots do: this uses the present one,
@@ -42,7 +49,7 @@ use_archive() {
   done >"$archive"
 }
 
-# Ubuntu's automatic upgrades hold dpkg's lock during the first minutes.
+# An upgrade that runs already may finish.
 wait_for_dpkg() {
   DEBIAN_FRONTEND=noninteractive "$1" -o DPkg::Lock::Timeout=300 \
     -o "Dir::Etc::SourceList=$archive" -o Dir::Etc::SourceParts=- "${@:2}"

@@ -23,8 +23,3 @@ install -m 0755 "$scripts"/* /opt/slipway/slurm/
 # units after the version of Slurm, such as slurmd-25.05.service; systemd reads the drop-ins in `slurmd-.service.d` for
 # each unit whose name begins so (systemd.unit(5)).
 cp --recursive --no-target-directory "$here/../agents/slurm/etc" /etc
-
-# shellcheck disable=SC2016  # each shell that logs in expands it
-printf '%s\n' 'for folder in /opt/aws/pcs/scheduler/slurm-*/bin; do' \
-  '  [ ! -x "$folder/sbatch" ] || PATH="$folder:$PATH"' 'done' \
-  'PATH="$PATH:/opt/slipway/slurm:/opt/slipway/venv/bin"' >/etc/profile.d/slipway-slurm.sh

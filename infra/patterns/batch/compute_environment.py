@@ -15,11 +15,11 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
-from slipway.infra.declare.types import BatchCluster, FileSystem
+from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.batch.batch_access import NodeAccess
 from slipway.infra.patterns.foundation import NodeFoundation
-from slipway.infra.patterns.nodes.boot import SCRATCH, ContainerNeeds, container_needs, mounts_at_boot
+from slipway.infra.patterns.nodes.boot import SCRATCH, ContainerNeeds, container_needs
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate, node_image_id
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, placement_group
 from slipway.infra.patterns.storage.file_systems import SharedFiles
@@ -187,7 +187,7 @@ def _container(
 ) -> batch.CfnJobDefinition.ContainerPropertiesProperty:
     type_ = instance_type(cluster.instance_type)
     needs = container_needs(type_, efa_interface_count(cluster))
-    volumes = _volumes(cluster, base.storage.files)
+    volumes = _volumes(base.storage.files)
     return _Definition.ContainerPropertiesProperty(
         image=image,
         instance_type=type_.name,
@@ -221,30 +221,20 @@ def _container(
     )
 
 
-def _volumes(
-    cluster: BatchCluster, files: SharedFiles
-) -> Mapping[str, batch.CfnJobDefinition.VolumesProperty]:
-    """Return the volumes by their path in containers: the node's folders, and files it has not mounted."""
-    of_node = [SCRATCH, *([files.mount_point] if files.mount_point and mounts_at_boot(cluster) else [])]
-    folders = {
+def _volumes(files: SharedFiles) -> Mapping[str, batch.CfnJobDefinition.VolumesProperty]:
+    """Return the node's folders by their path in containers; its boot has mounted the shared files.
+
+    With efsVolumeConfiguration, ECS's agent would mount them through the task's own interface
+    (aws/amazon-ecs-agent, agent/taskresource/volume/dockervolume.go), which is in the VPC's default group:
+    the file system does not admit that.
+    """
+    return {
         path: _Definition.VolumesProperty(
             name=path.rpartition("/")[2], host=_Definition.VolumesHostProperty(source_path=path)
         )
-        for path in of_node
+        for path in (SCRATCH, files.mount_point)
+        if path is not None
     }
-    if files.mount_point is None or files.mount_point in folders:
-        return folders
-    assert files.kind is FileSystem.EFS, "AWS's AMIs have no client of Lustre, and the gate says so"
-    assert files.file_system_id is not None, "files that are mounted have one"
-    mounted = _Definition.VolumesProperty(
-        name=files.mount_point.rpartition("/")[2],
-        efs_volume_configuration=_Definition.EfsVolumeConfigurationProperty(
-            file_system_id=files.file_system_id,
-            transit_encryption="ENABLED",
-            authorization_config=_Definition.AuthorizationConfigProperty(iam="ENABLED"),
-        ),
-    )
-    return {**folders, files.mount_point: mounted}
 
 
 def _linux(type_: InstanceType, needs: ContainerNeeds) -> batch.CfnJobDefinition.LinuxParametersProperty:

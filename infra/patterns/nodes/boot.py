@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.infra.declare.node_images import node_image_of
-from slipway.infra.declare.types import BatchCluster, NodeCluster
+from slipway.infra.declare.types import NodeCluster
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.hardware import hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
@@ -59,14 +58,9 @@ def boot_parameters(
     }
     if pages := hardware_of(instance_type(cluster.instance_type)).huge_pages:
         parameters["huge_pages"] = pages
-    if files.mount_point is not None and mounts_at_boot(cluster):
+    if files.mount_point is not None:
         parameters["files"] = mounted(files)
     return parameters
-
-
-def mounts_at_boot(cluster: NodeCluster) -> bool:
-    """Return False if AWS Batch mounts the shared files into each container, as on AWS's own AMIs."""
-    return node_image_of(cluster).is_baked or not isinstance(cluster, BatchCluster)
 
 
 def mounted(files: SharedFiles) -> dict[str, object]:

@@ -12,7 +12,7 @@ from slipway.jobs.platforms.slurm.login_node import advice
 from slipway.jobs.platforms.slurm.request import STATES
 from slipway.jobs.platforms.slurm.runs import describe, first_failed
 from slipway.jobs.words.run import ERROR, EXIT_CODES, Explanation, Found, JobState, Run, last_error, translate
-from slipway.jobs.words.slurm import SlurmNode, SlurmRecord
+from slipway.jobs.words.slurm import UNFIT, SlurmNode, SlurmRecord
 from slipway.jobs.words.targets import SlurmTarget
 
 _LAST_EVENTS = 200
@@ -104,7 +104,7 @@ def _bad_nodes(detail: Mapping[str, Any]) -> list[str]:
     return [
         f"node {node.name} is {node.state}: {node.reason or 'Slurm does not say why'}"
         for node in nodes
-        if not is_fit(node) or machine_reason(node.reason)
+        if not is_fit(node) or node.reason.startswith(UNFIT) or machine_reason(node.reason)
     ]
 
 

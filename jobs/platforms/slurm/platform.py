@@ -35,7 +35,7 @@ from slipway.jobs.platforms.slurm.runs import (
 from slipway.jobs.words.job import Job, code_words, request_key
 from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found, Run, locator
-from slipway.jobs.words.slurm import SlurmNode
+from slipway.jobs.words.slurm import UNFIT, SlurmNode
 from slipway.jobs.words.targets import SlurmTarget
 from slipway.jobs.words.text import Say
 
@@ -139,11 +139,17 @@ def missing_machines(target: SlurmTarget) -> Sequence[MissingMachine]:
     return [(missing.message, missing.hint)]
 
 
+def _last_machine(reason: str) -> str:
+    """Return why a powered-down node has no machine, if Slurm still tells it."""
+    if reason.startswith(UNFIT):
+        return f"; its last machine was not fit: {reason.removeprefix(UNFIT)}"
+    return f"; the last time AWS refused it: {reason}" if machine_reason(reason) else ""
+
+
 def _node_row(node: SlurmNode) -> Mapping[str, object]:
     why = node.reason or ("" if is_fit(node) else f"Slurm says {node.state}")
     if "POWERED_DOWN" in node.state or "POWER_DOWN" in node.state:
-        refused = f"; the last time AWS refused it: {node.reason}" if machine_reason(node.reason) else ""
-        why = f"Slurm starts it when a job needs it{refused}"
+        why = f"Slurm starts it when a job needs it{_last_machine(node.reason)}"
     return {
         "name": node.name,
         "instance_id": None,

@@ -35,7 +35,7 @@ class Family:
     counted_as_gpus: bool = False  # True: AWS Batch and AWS PCS assign them to jobs themselves
     huge_pages: int = 0  # of 2 MiB, reserved when a node boots
     ranks_per_device: int = 1
-    all_reduce_floor_gb_s: float = 0  # GB/s over all devices of a node; Slurm drains a slower node
+    all_reduce_floor_gb_s: float = 0  # GB/s over all devices of a node; Slurm gives a slower node back
 
 
 PROCESSORS = Family(device=CPU, nodes={"batch": "ecs", "mpi": "cpu-mpi", "slurm": "pcs"}, container="pytorch")

@@ -240,6 +240,32 @@ def test_what_runs_containers_is_installed_once_and_keeps_no_password(tmp_path: 
     assert len(node.calls("apt-get")) == called
 
 
+def test_no_upgrade_of_the_machine_restarts_slurmd_below_a_job(tmp_path: Path) -> None:
+    """Ubuntu's AMI would upgrade packages by itself, and needrestart ends steps with their slurmd."""
+    node = with_containers(tmp_path)
+    assert node.run("software/containers.sh").returncode == 0
+    assert node.calls("systemctl") == ["mask --quiet --now apt-daily.timer apt-daily-upgrade.timer"]
+    order = [line.partition(" ")[0] for line in node.log.read_text().splitlines()]
+    assert order.index("systemctl") < order.index("apt-get"), "it would hold dpkg's lock"
+
+
+@pytest.mark.parametrize(("release", "found"), [("25.11", "slurm-25.11/bin"), ("25.05", "slurm-25.05/bin")])
+def test_people_use_the_clusters_release_of_slurm_of_those_on_the_machine(
+    tmp_path: Path, release: str, found: str
+) -> None:
+    """A controller answers no newer commands (Slurm's "Upgrade Guide"); AWS's AMI has every release."""
+    for installed in ("24.11", "25.05", "25.11", "26.05"):
+        sbatch = tmp_path / f"opt/aws/pcs/scheduler/slurm-{installed}/bin/sbatch"
+        sbatch.parent.mkdir(parents=True)
+        sbatch.touch(0o755)
+    Node(tmp_path, {**slurm_parameters(), "slurm_version": release})
+    profile = SCRIPTS / "agents/slurm/etc/profile.d/slipway-slurm.sh"
+    settings = {"SLIPWAY_ROOT": str(tmp_path), "SLIPWAY_PARAMETERS": str(tmp_path / "node.json")}
+    command = ["sh", "-c", f'PATH=/usr/bin:/bin; . "{profile}"; command -v sbatch']
+    said = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    assert said.stdout == f"{tmp_path}/opt/aws/pcs/scheduler/{found}/sbatch\n", said.stderr
+
+
 def test_what_runs_containers_comes_by_https_which_alone_leaves_the_network(tmp_path: Path) -> None:
     """Ubuntu's mirrors answer on port 80, which the nodes' security group keeps shut."""
     node = with_containers(tmp_path)

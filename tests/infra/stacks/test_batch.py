@@ -223,6 +223,15 @@ def test_the_target_tells_jobs_what_was_deployed_and_a_container_sees_what_its_n
     assert mounts == hosts == ["/scratch", *filter(None, shares[1:])]
 
 
+@pytest.mark.parametrize("type_", ["dl1.24xlarge", "p5.48xlarge"])  # a bake of ours, AWS's own AMI
+def test_nodes_mount_the_files_because_a_tasks_interface_is_in_a_group_that_may_not(type_: str) -> None:
+    """ECS's agent would mount efsVolumeConfiguration in the task's network, in the VPC's default group."""
+    found, told = container(instance_type=type_), as_text(launch(instance_type=type_)["UserData"])
+    assert all("Host" in volume for volume in found["Volumes"])
+    assert [point["ContainerPath"] for point in found["MountPoints"]] == ["/scratch", "/mnt/shared"]
+    assert '"path": "/mnt/shared"' in told
+
+
 def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
     assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(synthesize(CLUSTER).all())
 

@@ -1,7 +1,8 @@
 """Checks whether this node is fit for a job; slurmd asks before each one, through prolog.sh.
 
-An unfit node is drained with the reason, and the prolog fails: Slurm returns the job to the queue and another
-node gets it. The job is held there unless SchedulerParameters has nohold_on_prolog_fail (slurm.conf(5)).
+An unfit node is given back with the reason, and the prolog fails: Slurm returns the job to the queue and
+another node gets it. The job is held there unless SchedulerParameters has nohold_on_prolog_fail
+(slurm.conf(5)).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from slipway.jobs.platforms.slurm.node.launch import own_instance_type
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.slurm import UNFIT
 
 _EFA_FILES = r"infiniband/uverbs[0-9]+"
 _NCCOM = "nccom-test"
@@ -32,19 +34,24 @@ _BUS_BANDWIDTH = re.compile(r"Avg bus bandwidth:\s*(?P<gb>[0-9.]+)\s*GB/s")
 _SCONTROL_SECONDS = 20.0
 _LONGEST_REASON = 200
 _UNFIT = 1
+# Slurm powers such a node down as soon as it is idle, and then another machine may have its name. One that
+# was only drained stays drained when it is powered down, and never gets a job again, unless slurm.conf has
+# idle_on_node_suspend (SchedMD/slurm, src/slurmctld/power_save.c): AWS does not say whether PCS has it. The
+# second state is for a Slurm that starts no machines, which refuses the first.
+_UNFIT_STATES = ("POWER_DOWN_ASAP", "DRAIN")
 
 
 def check_node(where: SlurmNodePaths, facts: SlurmNodeFacts) -> int:
-    """Return 0 for a healthy node; drain any other, and return the code with which slurmd returns the job."""
+    """Return 0 for a healthy node; give back any other, and return the code that returns its job."""
     found = [] if is_stand_in(where) else list(findings(where, facts))
     # Slurm would start the returned job on the same node while that exists: all attempts would end on it.
     if is_taken_back(os.environ.get(METADATA_VARIABLE) or METADATA):
         found.append("EC2 takes this Spot instance back")
     if not found:
         return 0
-    reason = f"slipway: {'; '.join(found)}"[:_LONGEST_REASON]
+    reason = f"{UNFIT}{'; '.join(found)}"[:_LONGEST_REASON]
     print(f"error: this node is not fit for jobs: {reason}", file=sys.stderr)
-    _drain(reason)
+    _give_back(reason)
     return _UNFIT
 
 
@@ -90,13 +97,19 @@ def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterat
         yield f"an all-reduce of {ranks} ranks moves {said['gb']} GB/s, and {floor:g} is the least"
 
 
-def _drain(reason: str) -> None:
+def _give_back(reason: str) -> None:
     """Set the reason before slurmd drains the node, which would only say that the prolog failed."""
     node = os.environ.get("SLURMD_NODENAME")
     if not node:
         return
-    words = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}"]
-    try:
-        programs.ask(words, seconds=_SCONTROL_SECONDS)
-    except SlipwayError as error:
-        print(f"error: {error.message}", file=sys.stderr)
+    for state in _UNFIT_STATES:
+        words = ["scontrol", "update", f"NodeName={node}", f"State={state}", f"Reason={reason}"]
+        try:
+            programs.ask(words, seconds=_SCONTROL_SECONDS)
+        except programs.DeadController as error:
+            print(f"error: {error.message}", file=sys.stderr)
+            return
+        except SlipwayError as error:
+            print(f"error: {error.message}", file=sys.stderr)
+        else:
+            return

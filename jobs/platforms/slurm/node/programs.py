@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from slipway.jobs.platforms.slurm.node.setting import node_paths, read_facts
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import program_folders
 
@@ -109,8 +110,9 @@ _LATER = "nothing was changed and running jobs go on; run the same command again
 
 
 def _folders(slurm_version: str | None) -> tuple[str, ...]:
-    if slurm_version:
-        return program_folders(slurm_version)
+    """Return where the cluster's release of Slurm may be: AWS's AMI has others, also newer ones."""
+    if release := slurm_version or read_facts(node_paths()).slurm_version:
+        return program_folders(release)
     installed = sorted(map(str, Path("/opt/aws/pcs").glob("scheduler*/slurm-*/bin")), reverse=True)
     return (
         *installed,

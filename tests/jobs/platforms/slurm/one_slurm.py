@@ -78,6 +78,7 @@ def is_installed() -> bool:
 @dataclass(slots=True)
 class OneSlurm:
     folder: Path
+    settings: str = ""  # further lines of slurm.conf
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -89,7 +90,7 @@ class OneSlurm:
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
         host = socket.gethostname().split(".")[0]
         names = {"host": host, "user": user, "folder": self.folder, "partition": PARTITION, **ports}
-        (self.folder / "slurm.conf").write_text(_CONFIG.format(**names))
+        (self.folder / "slurm.conf").write_text(_CONFIG.format(**names) + self.settings)
         (self.folder / "gres.conf").write_text("NodeName=n[1-2] Name=neuron Count=16\n")
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (self.folder / name).mkdir()

@@ -235,11 +235,16 @@ def test_a_job_waits_for_its_graphs_and_says_where_they_are(sdk: Sdk) -> None:
     compiled = SlurmRecord(**{**_fields(RECORD), "id": "6", "phase": COMPILE, "state": "RUNNING"})
     waiting = SlurmRecord(**{**_fields(RECORD), "reason": "Dependency"})
     answer = SlurmAnswer(
-        jobs=(compiled, waiting), nodes=(SlurmNode(name="n1", state="IDLE+DRAIN", reason="x"),)
+        jobs=(compiled, waiting),
+        nodes=(
+            SlurmNode(name="n1", state="IDLE+DRAIN", reason="x"),
+            SlurmNode(name="n2", state="IDLE+POWERED_DOWN", reason="slipway: no EFA"),
+        ),
     )
     told = explain(runs._found(waiting, answer, SLURM_TARGET, ()))
     assert told.sentence == f"{RECORD.name} waits for its graphs: compile job 6 is RUNNING"
     assert "node n1 is IDLE+DRAIN: x" in told.evidence
+    assert "node n2 is IDLE+POWERED_DOWN: slipway: no EFA" in told.evidence
     failed = SlurmRecord(**{**_fields(compiled), "state": "FAILED", "exit_code": 1})
     told = explain(runs._found(waiting, SlurmAnswer(jobs=(failed, waiting)), SLURM_TARGET, ()))
     assert "will not start: compile job 6 ended as FAILED" in told.sentence

@@ -109,8 +109,10 @@ def test_a_login_node_that_ec2_does_not_start_is_told_wherever_one_is_needed(
 
 
 def test_a_node_that_is_off_says_why_its_last_start_failed(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "read_answer", lambda _: SlurmAnswer(nodes=(NODE, LOST)))
+    unfit = replace(NODE, reason="slipway: 7 of 8 EFA devices")
+    monkeypatch.setattr(platform, "read_answer", lambda _: SlurmAnswer(nodes=(NODE, LOST, unfit)))
     assert [row["why"] for row in platform.node_rows(SLURM_TARGET)] == [
         "Slurm starts it when a job needs it",
         "Slurm starts it when a job needs it; the last time AWS refused it: VcpuLimitExceeded",
+        "Slurm starts it when a job needs it; its last machine was not fit: 7 of 8 EFA devices",
     ]

@@ -24,7 +24,8 @@ from slipway.jobs.platforms.slurm.node.attempts import (
     remembered,
     write_note,
 )
-from slipway.jobs.platforms.slurm.node.programs import DeadController, refusal
+from slipway.jobs.platforms.slurm.node.programs import DeadController, NoSlurm, find_program, refusal
+from slipway.jobs.platforms.slurm.node.setting import ROOT_VARIABLE
 from slipway.jobs.platforms.slurm.request import STATES
 from slipway.jobs.words.run import JobState, translate
 from slipway.jobs.words.slurm import RUN
@@ -219,3 +220,16 @@ def test_a_node_in_its_first_minutes_says_so_and_when_to_ask_again() -> None:
     assert isinstance(told, DeadController)
     assert "has no configuration of Slurm yet" in told.message
     assert "run the same command again in a minute" in str(told.hint)
+
+
+def test_the_programs_are_of_the_clusters_release_though_the_machine_has_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller answers no newer commands; AWS's AMI has every release of Slurm."""
+    facts = tmp_path / "etc/slipway/node.json"
+    facts.parent.mkdir(parents=True)
+    facts.write_text('{"slurm_version": "25.11"}', encoding="utf-8")
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    with pytest.raises(NoSlurm) as refused:
+        find_program("no-program-of-this-name")
+    assert "PATH and /opt/aws/pcs/scheduler/slurm-25.11/bin" in str(refused.value.hint)

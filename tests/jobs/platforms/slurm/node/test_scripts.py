@@ -21,7 +21,7 @@ from slipway.jobs.platforms.slurm.node.train import TrainWords, WrongWords, add_
 from slipway.jobs.words.job import Job
 from tests.jobs.code.projects import write
 from tests.jobs.platforms.slurm.conftest import CODE, Cluster
-from tests.jobs.platforms.slurm.one_slurm import NODES, OneSlurm
+from tests.jobs.platforms.slurm.one_slurm import NODES, OneSlurm, is_installed
 
 SCRIPTS = Path(next(iter(platform.__path__))) / "scripts"
 PROGRAM = Path(__file__).parents[1] / "rank_program.py"
@@ -156,6 +156,17 @@ def test_an_array_whose_numbers_divide_no_work_or_a_script_that_is_not_there_is_
     ]
 
 
+def check_nodes(slurm: OneSlurm, roots: Path) -> None:
+    """Let slurmd run our prolog before each job, with the node's files in a folder of its name."""
+    slurm.write_prolog(
+        [
+            f"export SLURM_CONF={slurm.folder}/slurm.conf SLIPWAY_PYTHON={sys.executable}",
+            f"export PATH={os.environ['PATH']} SLIPWAY_NODE_ROOT={roots}/$SLURMD_NODENAME",
+            f"exec {SCRIPTS}/prolog.sh",
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     "lacks", ["neuron15", pytest.param("infiniband/uverbs7", marks=pytest.mark.long), "bandwidth"]
 )
@@ -173,13 +184,7 @@ def test_an_unfit_node_drains_and_the_job_runs_on_another(trn1: Trn1, tmp_path: 
         (roots["n1"] / "bandwidth").write_text("3.1")
     else:
         (roots["n1"] / "dev" / lacks).unlink()
-    trn1.slurm.write_prolog(
-        [
-            f"export SLURM_CONF={trn1.slurm.folder}/slurm.conf SLIPWAY_PYTHON={sys.executable}",
-            f"export PATH={os.environ['PATH']} SLIPWAY_NODE_ROOT={tmp_path}/$SLURMD_NODENAME",
-            f"exec {SCRIPTS}/prolog.sh",
-        ]
-    )
+    check_nodes(trn1.slurm, tmp_path)
     trn1.slurm.await_idle()
     try:
         job = trn1.sbatch("--nodes", "1", "--output=hi-%j.log", "--wrap", 'echo "on $SLURMD_NODENAME"')
@@ -189,6 +194,30 @@ def test_an_unfit_node_drains_and_the_job_runs_on_another(trn1: Trn1, tmp_path: 
         assert reason == said
     finally:
         trn1.slurm.ask("scontrol", "update", "nodename=n1", "state=resume")
+
+
+# Settings of a Slurm that starts and ends machines; none idles for so long here.
+CLOUD = "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=600\nSuspendTimeout=1\n"
+
+
+@pytest.mark.skipif(not is_installed(), reason="Slurm is not installed")
+def test_an_unfit_node_is_given_back_at_once_and_its_name_is_free_for_another_machine(tmp_path: Path) -> None:
+    """A node that is only drained stays so when it is powered down, and after it no job gets that name."""
+    for node in NODES:
+        (tmp_path / node).mkdir()
+        write_node(tmp_path / node)
+    (tmp_path / "n1" / "dev" / "neuron15").unlink()
+    (tmp_path / "slurm").mkdir()
+    slurm = OneSlurm(tmp_path / "slurm", settings=CLOUD)
+    try:
+        slurm.start()
+        check_nodes(slurm, tmp_path)
+        job = slurm.ask("sbatch", "--parsable", "--nodes=1", "--output=hi.log", "--wrap", "true")
+        assert slurm.ended(job) == "COMPLETED"
+        state = ("sinfo", "--noheader", "--nodes=n1", "--format=%T %E")
+        slurm.until(lambda: slurm.ask(*state) == "idle~ slipway: 15 of 16 neuron devices", "rid of n1")
+    finally:
+        slurm.stop()
 
 
 # A user's own command on two nodes of a real Slurm, from the frozen request to what it prints.
