@@ -247,6 +247,7 @@ def test_an_image_is_refused_where_the_plan_might_choose_nodes_without_container
         ),
         (f'{POOLS}{COMMAND}recipe = "smoke"', r"jobs\[0\].recipe is no field of a command in a sweep"),
         (POOLS + COMMAND.replace('["python", "train.py"]', "[]"), "the words of a command"),
+        (POOLS + COMMAND.replace("train.py", "trian.py"), r"jobs\[0\]: trian.py is not in .*vision"),
     ],
 )
 def test_a_command_that_cannot_be_planned_is_refused_with_its_place(
