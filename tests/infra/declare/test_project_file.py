@@ -135,7 +135,7 @@ def test_a_timer_that_somebody_else_had_set_goes_on(project: Path) -> None:
         (f"{IMPORT}CLUSTERS = (MpiCluster(name='a'),)\n", "clusters.py:2: missing 6 required keyword-only"),
         ("", "clusters.py: declares no CLUSTERS; write CLUSTERS = (BatchCluster(…),)"),
         (ONE.replace('"c6i.16xlarge"', "5"), "mine.instance_type: is 5, not text in quotes"),
-        (ONE.replace("c6i.16xlarge", "c6i.16xlrage"), "mine.instance_type: is 'c6i.16xlrage', which is not in"),
+        (ONE.replace("c6i.16xlarge", "c6i.16xlrage"), "mine.instance_type: is 'c6i.16xlrage', which is not"),
         (ONE.replace("),\n)", ")\n)"), "CLUSTERS: is or holds a MpiCluster, and not a tuple of Cluster"),
         ("CLUSTERS = ('mine',)\n", "CLUSTERS: is or holds a str, and not a tuple of Cluster entries"),
         ("CLUSTERS = None\n", "declares no CLUSTERS"),
