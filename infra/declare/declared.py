@@ -17,7 +17,7 @@ from slipway.infra.declare.project_file import run_declarations
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError, did_you_mean
 from slipway.jobs.words.images.amis import ami_parameter
-from slipway.jobs.words.installation import DECLARATIONS, Project, find_project, refuse_incomplete
+from slipway.jobs.words.installation import DECLARATIONS, find_project, refuse_incomplete
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
 
@@ -28,22 +28,31 @@ _LOADED: dict[Path, tuple[MachineImage, ...]] = {}
 def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
     """Return the clusters of clusters.py with the context's overrides, all of them checked."""
     refuse_incomplete()
-    clusters, images = _read(find_project())
-    wrong = machine_image_problems(images)
+    project = find_project()
+    module = run_declarations(project)
+    clusters, images = _entries(module, "CLUSTERS", Cluster), None
+    if hasattr(module, "MACHINE_IMAGES"):
+        images = _entries(module, "MACHINE_IMAGES", MachineImage)
+    wrong = machine_image_problems(images or ())
     try:
         found = apply(context, clusters)
     except InvalidConfig as error:
         raise InvalidConfig([*error.problems, *wrong]) from None
+    if images is None:  # of clusters that are right
+        images = _images_of(clusters)
+        wrong = machine_image_problems(images)
     if wrong:
         raise InvalidConfig(wrong)
+    _LOADED[project.declarations] = images
     return found
 
 
 def load_machine_images() -> tuple[MachineImage, ...]:
     """Return the machine images of clusters.py, which load() has checked."""
-    project = find_project()
-    known = _LOADED.get(project.declarations)
-    return _read(project)[1] if known is None else known
+    declarations = find_project().declarations
+    if declarations not in _LOADED:
+        load({})
+    return _LOADED[declarations]
 
 
 def declared_clusters(overrides: Sequence[str] = ()) -> tuple[Cluster, ...]:
@@ -102,19 +111,10 @@ def _named(name: str, entries: Sequence[Entry], noun: str) -> Entry:
     )
 
 
-def _read(project: Project) -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
-    module = run_declarations(project)
-    clusters = _entries(module, "CLUSTERS", Cluster)
-    declares_images = hasattr(module, "MACHINE_IMAGES")
-    images = _entries(module, "MACHINE_IMAGES", MachineImage) if declares_images else _images_of(clusters)
-    _LOADED[project.declarations] = images
-    return clusters, images
-
-
 def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, ...]:
     """Return what the module declares by this name, which must be a tuple or list of such entries."""
     declared = getattr(module, name, None)
-    hint = f"write {name} = ({kind.__name__}(…),)"
+    hint = f"write {name} = ({'BatchCluster' if kind is Cluster else kind.__name__}(…),)"
     if declared is None:
         raise InvalidConfig([Problem(where=DECLARATIONS, message=f"declares no {name}", hint=hint)])
     entries = declared if isinstance(declared, tuple | list) else (declared,)

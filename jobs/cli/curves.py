@@ -80,7 +80,7 @@ def report_curve_command(job: str | None, rows: int, wanted: tuple[str, ...], as
     all_points = points(lines)
     if not all_points:
         raise SlipwayError(
-            f"job '{found.run.name}' has not reported a step yet; it is {found.run.state}",
+            f"job '{found.run.name}' has reported no step; its state is {found.run.state}",
             hint=f"slipway logs {found.run.name} --follow; a step is a line such as: step 10/200  loss 0.5",
         )
     known = sorted({name for point in all_points for name in point.metrics} - {LOSS, RATE})

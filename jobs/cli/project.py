@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -31,7 +32,7 @@ def init_command(folder: Path, name: str | None) -> None:
     write_project(folder, texts)
     for written in texts:
         print_text(str(folder / written))
-    say(f"next: cd {folder}, read README.md, then slipway preflight {cluster}")
+    say(f"next: cd {shlex.quote(str(folder))}, read README.md, then slipway preflight {cluster}")
 
 
 # `slipway completion SHELL`: prints the script for tab completion of commands, options and types.

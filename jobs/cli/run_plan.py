@@ -105,8 +105,12 @@ def plan_run_command(
     rows = rows_of(plan, ledger)
     print_table(f"plan of {file}", RUN_PLAN_COLUMNS, rows, as_json=as_json)
     _say_time(plan, ledger)
-    if wrong := [str(row["job"]) for row in rows if row["ended"] != "succeeded"]:
-        raise PlanFailed(f"not every job succeeded: {', '.join(wrong)}", hint="slipway explain JOB")
+    if wrong := [row for row in rows if row["ended"] != "succeeded"]:
+        named = next((row for row in wrong if row["run"]), wrong[0])
+        raise PlanFailed(
+            f"not every job succeeded: {', '.join(str(row['job']) for row in wrong)}",
+            hint=f"slipway explain {named['run'] or named['job']}",
+        )
 
 
 def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:

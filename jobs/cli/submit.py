@@ -197,14 +197,14 @@ _DIGEST_SHOWN = 12
 def submit_folder(command: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of the remaining options."""
     from slipway.jobs.code.command_job import refuse_requirements
-    from slipway.jobs.code.folder import ignored_words
+    from slipway.jobs.code.folder import ignored_words, words_of_skipped
     from slipway.jobs.code.packing import pack_project
 
     asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
     # Warn of files that are not sent, though the command may need them.
-    for name in sent.skipped:
-        warn(f"{name} is a socket, a FIFO or a device, and is not sent")
+    for words in words_of_skipped(sent):
+        warn(words)
     for word in ignored_words(sent, command.words):
         warn(f"{word} is not sent: git ignores it")
     if command.requirements:

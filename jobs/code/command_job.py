@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -156,12 +157,27 @@ _MOST_BYTES = 1 << 20
 
 
 def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
-    """Refuse a script that is not in the folder, and options of `slipway run` that went to the program."""
-    _refuse_missing_script(command.words, folder)
-    given = (word.partition("=")[0] for word in command.words[1:])
+    """Refuse a command that would fail on its nodes, train alone there or lose an option of `slipway run`."""
+    words, script = command.words, script_of(command.words)
+    started = _started(words)
+    if len(words) == 1 and " " in words[0].strip() and not os.path.lexists(folder.path / words[0]):
+        raise CannotShip(
+            f"'{printable(words[0])}' is one word, and no shell divides it",
+            hint=f"leave out the quotes; if it needs a shell: -- bash -c {shlex.quote(printable(words[0]))}",
+        )
+    _refuse_own_paths(words, folder)
+    if script is not None and not os.path.normpath(script).startswith(("/", "..")):
+        _refuse_script(os.path.normpath(script), folder, is_program=started[0] == script)
+    if started[0] in _STARTERS and not command.is_per_node:
+        raise CannotShip(
+            f"{started[0]} starts the processes of a node, and here each process of a node would be one more "
+            f"{started[0]}, whose ranks train alone",
+            hint="start it once a node: --per-node (in a plan: per_node = true)",
+        )
+    given = (word.partition("=")[0] for word in words[1:])
     for option in (each for each in given if each in _OURS):
         if not _is_named_in(option, folder):
-            program = printable(command.words[0])
+            program = printable(words[0])
             raise CannotShip(
                 f"{option} stands behind `--` and would go to {program}; no file of the folder names it",
                 hint=f"put it before `--`: slipway run {option} … -- {program} …; if it is your program's "
@@ -169,34 +185,63 @@ def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
             )
 
 
-def _refuse_missing_script(words: Sequence[str], folder: ProjectFolder) -> None:
-    script = script_of(words)
-    name = os.path.normpath(script or ".")
-    if script is None or name.startswith(("/", "..")) or (folder.path / name).exists():
-        return
-    known = [file.name for file in folder.files if PurePath(file.name).suffix == PurePath(name).suffix]
-    raise CannotShip(
-        f"{printable(script)} is not in {printable(str(folder.path))}, the folder that is sent",
-        hint=did_you_mean(name, known, otherwise="correct it, or give --folder the folder of your code"),
-    )
+def _refuse_own_paths(words: Sequence[str], folder: ProjectFolder) -> None:
+    """Refuse the full path of a file that is sent: a node unpacks the folder elsewhere."""
+    for word in words:
+        path = PurePath(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
+        for own in (folder.path, folder.path.resolve()):
+            if path.is_absolute() and path.is_relative_to(own):
+                raise CannotShip(
+                    f"{printable(str(path))} is a path of this machine, and nodes have the folder elsewhere",
+                    hint=f"write {printable(str(path.relative_to(own)))}: the command starts in the folder",
+                )
+
+
+def _refuse_script(name: str, folder: ProjectFolder, *, is_program: bool) -> None:
+    """Refuse a script that is not in the folder, or that Linux could not start."""
+    shown, quoted = printable(name), shlex.quote(printable(name))
+    if not (folder.path / name).exists():
+        known = [file.name for file in folder.files if PurePath(file.name).suffix == PurePath(name).suffix]
+        raise CannotShip(
+            f"{shown} is not in {printable(str(folder.path))}, the folder that is sent",
+            hint=did_you_mean(name, known, otherwise="correct it, or give --folder the folder of your code"),
+        )
+    if is_program and any(file.name == name and not file.is_program for file in folder.files):
+        raise CannotShip(
+            f"{shown} is not executable", hint=f"chmod +x {quoted}; or name its interpreter: python {quoted}"
+        )
+    if (is_program or name.endswith(".sh")) and _first_line(folder.path / name).endswith(b"\r\n"):
+        raise CannotShip(
+            f"{shown} has the line ends of Windows (CRLF), and would not run on Linux",
+            hint=f"sed -i 's/\\r$//' {quoted}",
+        )
+
+
+def _first_line(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        return file.readline(_MOST_BYTES)
+    return b""
+
+
+def _started(words: Sequence[str]) -> list[str]:
+    """Return the command without `env` and variables, the modules of torchrun by that name."""
+    rest = list(words)
+    while rest and (rest[0] == "env" or _ASSIGNMENT.match(rest[0])):
+        rest.pop(0)
+    is_torchrun = rest[1:2] == ["-m"] and rest[2:3] and rest[2] in _STARTING_MODULES
+    return (["torchrun", *rest[3:]] if is_torchrun else rest) or [""]
 
 
 def script_of(words: Sequence[str]) -> str | None:
     """Return the file that a command runs by a relative path; None if that is not known."""
-    rest = list(words)
-    while rest and (rest[0] == "env" or _ASSIGNMENT.match(rest[0])):
-        rest.pop(0)
-    if not rest:
-        return None
-    program, arguments = PurePath(rest[0]).name, rest[1:]
-    if arguments[:1] == ["-m"] and arguments[1:2] and arguments[1] in _STARTING_MODULES:
-        program, arguments = "torchrun", arguments[2:]
+    first, *arguments = _started(words)
+    program = PurePath(first).name
     if program in _STARTERS:
         is_module = {"-m", "--module"} & set(arguments)
         return None if is_module else next((word for word in arguments if word.endswith(".py")), None)
     if _INTERPRETERS.fullmatch(program):
         return _first_file(arguments)
-    return rest[0] if os.sep in rest[0] else None
+    return first if os.sep in first else None
 
 
 def _first_file(arguments: Sequence[str]) -> str | None:

@@ -45,7 +45,7 @@ class ProjectFile:
 class ProjectFolder:
     path: Path
     files: tuple[ProjectFile, ...]
-    skipped: tuple[str, ...]  # sockets, FIFOs and devices
+    skipped: tuple[str, ...]  # sockets, FIFOs, devices, and submodules that are not checked out
 
     @property
     def size_bytes(self) -> int:
@@ -78,6 +78,15 @@ def read_folder(
     if not include_secrets:
         _refuse_secrets(folder)
     return folder
+
+
+def words_of_skipped(folder: ProjectFolder) -> Iterator[str]:
+    """Yield a line for each entry that is not sent, though the program may need it."""
+    for name in folder.skipped:
+        is_submodule = (folder.path / name).is_dir()
+        kind = "submodule that is not checked out" if is_submodule else "socket, a FIFO or a device"
+        advice = ": git submodule update --init" if is_submodule else ""
+        yield f"{printable(name)} is a {kind}, and is not sent{advice}"
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -136,8 +145,20 @@ def _refuse_size(folder: ProjectFolder, limit_mb: int) -> None:
     raise CannotShip(
         f"{printable(str(folder.path))} has {megabytes(folder.size_bytes)} to send, and at most "
         f"{limit_mb} MB are sent; the largest: {named}",
-        hint="name in .gitignore what is no code, and bring data by slipway cluster upload; or raise --limit",
+        hint=_for_environment(folder.path, largest[0].name)
+        or "name in .gitignore what is no code, and bring data by slipway cluster upload; or raise --limit",
     )
+
+
+def _for_environment(folder: Path, name: str) -> str:
+    """Return what to do about a file of a virtual environment; '' for any other."""
+    for parent in Path(name).parents:
+        if (folder / parent / "pyvenv.cfg").exists():
+            return (
+                f"echo '{printable(str(parent))}/' >> .gitignore: an environment works on no other machine; "
+                "--requirements FILE installs packages there"
+            )
+    return ""
 
 
 def _refuse_links(folder: ProjectFolder) -> None:
@@ -158,7 +179,7 @@ def _refuse_link(folder: Path, file: ProjectFile, sent: set[str]) -> None:
     if Path(file.link or "").is_absolute() or not target.is_relative_to(folder.resolve()):
         raise CannotShip(
             f"{shown}, out of the folder that is sent",
-            hint="copy the file there, or name the link in .gitignore",
+            hint=_for_environment(folder, file.name) or "copy the file there, or name the link in .gitignore",
         )
     if str(target.relative_to(folder.resolve())) not in sent:
         raise CannotShip(f"{shown}, which git ignores, so that it is not sent", hint="ignore the link, too")
@@ -209,6 +230,8 @@ def _names(folder: Path, empty: Path) -> Iterator[str]:
         if path.is_dir() and not path.is_symlink():  # a repository inside, which git lists as one entry
             if (path / ".git").exists():
                 yield from (f"{name}/{inner}" for inner in _names(path, empty))
+            elif not any(path.iterdir()):  # a submodule that nobody checked out
+                yield name
         elif os.path.lexists(path):  # git still lists deleted files until the deletion is committed
             yield name
 

@@ -5,6 +5,7 @@ A new file of every project is a file of template/; hidden ones are listed in _H
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -26,7 +27,7 @@ def cluster_name_of(folder: Path, name: str | None) -> str:
     if not is_cluster_name(chosen):
         raise SlipwayError(
             f"{chosen!r} cannot be the name of a cluster; allowed are {NAMES_ALLOWED}",
-            hint=f"slipway init {folder} --name NAME",
+            hint=f"slipway init {shlex.quote(str(folder))} --name NAME",
         )
     return chosen
 

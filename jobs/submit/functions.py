@@ -32,7 +32,7 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings, job_name, refuse_requirements
-from slipway.jobs.code.folder import DEFAULT_LIMIT_MB
+from slipway.jobs.code.folder import DEFAULT_LIMIT_MB, words_of_skipped
 from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_once, upload_project
 from slipway.jobs.code.user_modules import CannotTravel, find_module, folder_of, importable
 from slipway.jobs.submit.find import refresh
@@ -177,8 +177,8 @@ def run(
     target = find_target_by_name(on, options.region)
     if options.requirements:
         refuse_requirements(options.requirements, sent, target)
-    for name in sent.skipped:
-        options.say(f"{name} is a socket, a FIFO or a device, and is not sent")
+    for words in words_of_skipped(sent):
+        options.say(words)
     with tempfile.TemporaryDirectory(prefix="slipway-function-") as scratch:
         packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
         call = _Call(code=code, arguments=Path(scratch) / f"{sha256(content).hexdigest()}{SUFFIX}")

@@ -101,7 +101,7 @@ def _job(found: Fields, beside: Path) -> Job:
 
 def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
     """Pack the folder and return where the archive is kept until a cluster is chosen."""
-    from slipway.jobs.code.command_job import refuse_left_behind
+    from slipway.jobs.code.command_job import refuse_left_behind, refuse_mistakes
     from slipway.jobs.code.folder import read_folder
     from slipway.jobs.code.packing import keep_archive
 
@@ -113,6 +113,7 @@ def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
         limit_mb=limit_mb,
         include_secrets=found.truth("include_secrets", False),
     )
+    refuse_mistakes(command, folder)
     if command.requirements is not None:
         refuse_left_behind(command.requirements, folder)
     return str(keep_archive(folder))

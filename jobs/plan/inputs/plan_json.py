@@ -6,6 +6,7 @@ Besides the fields of the answer, the file has those of an input file, so that i
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from slipway.jobs.plan.search.model import (
     PlanJob,
     Pool,
 )
-from slipway.jobs.plan.search.refusals import word_of
+from slipway.jobs.plan.search.refusals import CannotPlan, word_of
 from slipway.jobs.words.text import refuse_newer
 
 SCHEMA = 1
@@ -55,7 +56,13 @@ def read_plan(path: Path, *, may_grow: bool = False) -> Plan:
 
     With `may_grow` the file may have jobs without a place: they were added after the plan was made.
     """
-    found = load_json(read_text(path, MOST_BYTES), path)
+    text = read_text(path, MOST_BYTES)
+    found = None if path.suffix == ".toml" else load_json(text, path)
+    if found is None or ("jobs" in found.values and "assignments" not in found.values):
+        raise CannotPlan(
+            f"{path} has jobs to plan, and is no plan",
+            hint=f"slipway plan make {shlex.quote(str(path))} --output plan.json, and give plan.json here",
+        )
     refuse_newer(found.values.get("schema"), SCHEMA, str(path))
     plan = decode_plan(found, path.stem)
     placed = {each.job for each in plan.assignments}

@@ -40,7 +40,7 @@ from slipway.jobs.words.recipes import Recipe, find_recipe, refuse_hardware, ref
 from slipway.jobs.words.text import printable
 
 _FILE = ("name", "pools", "jobs")
-_POOL = ("cluster", "type", "nodes", "spot", "interruptions_per_hour", "rework_seconds")
+_POOL = ("cluster", "type", "nodes", "spot", "interruptions_per_hour", "rework_seconds", "spans_nodes")
 _JOB = ("name", "recipe", "settings", "grid", "data", "checkpoints", "deadline", "priority", "depends_on")
 
 
@@ -109,7 +109,7 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
         interruptions_per_hour=found.number("interruptions_per_hour", 0.0),
         rework_seconds=found.seconds("rework_seconds", 0),
         cluster=cluster,
-        spans_nodes=place.instance.has_efa,
+        spans_nodes=found.truth("spans_nodes", place.instance.has_efa),
     )
     return _Place(pool, place)
 

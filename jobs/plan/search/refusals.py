@@ -258,7 +258,7 @@ def _too_small(job: PlanJob, mode: Mode, pools: Sequence[Pool]) -> tuple[str, st
     if not pool.spans_nodes:
         return (
             f"{told}nodes of {type_name} have {node} and no EFA to join several",
-            f"it would fit with a mode on at most {node} devices, or in a pool of a type that has EFA",
+            f"it would fit with a mode on at most {node} devices, or if the pool sets spans_nodes to true",
         )
     return (
         f"{told}a job beyond one node takes whole nodes of {node}",

@@ -104,6 +104,17 @@ def test_a_plan_that_was_written_is_read_as_it_was_and_can_be_planned_again(
     assert json.loads(out)["makespan"] == read.makespan
 
 
+def test_jobs_that_nobody_planned_are_not_run_and_the_way_to_plan_them_is_said(
+    file: Path, slipway: Slipway
+) -> None:
+    sweep = file.with_name("a sweep.toml")
+    sweep.write_text("")
+    for given, shown in ((file, file), (sweep, f"'{sweep}'")):
+        err = slipway.refused("plan", "run", str(given), code=2)
+        assert f"{given} has jobs to plan, and is no plan" in err
+        assert f"slipway plan make {shown} --output plan.json" in err
+
+
 @pytest.mark.parametrize("option", ["--output", "--html"])
 def test_a_result_that_cannot_be_written_is_refused_before_the_search(
     file: Path, slipway: Slipway, monkeypatch: pytest.MonkeyPatch, option: str

@@ -173,18 +173,27 @@ def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script
     ("words", "said", "hint"),
     [
         ("python trian.py", "trian.py is not in ", "did you mean train.py?"),
-        ("./rum.sh", "./rum.sh is not in ", "did you mean run.sh?"),
+        ("./rum.sh", "rum.sh is not in ", "did you mean run.sh?"),
         ("python -u bert/fit.sh.py", "bert/fit.sh.py is not in ", "give --folder the folder of your code"),
         ("python train.py --dry-run", "--dry-run stands behind `--` and would go to python", "before `--`"),
         ("python train.py --on=c6i", "--on stands behind `--`", "bash -c"),
+        ("'python train.py'", "'python train.py' is one word", "leave out the quotes"),
+        ("./train.py", "train.py is not executable", "chmod +x train.py; or name its interpreter: python"),
+        ("python {folder}/train.py", "/train.py is a path of this machine", "write train.py: "),
+        ("python train.py --config={folder}/c.yaml", "c.yaml is a path of this machine", "write c.yaml: "),
+        ("bash dos.sh", "dos.sh has the line ends of Windows (CRLF)", r"sed -i 's/\r$//' dos.sh"),
+        ("torchrun train.py", "torchrun starts the processes of a node", "--per-node"),
+        ("env A=b python -m torch.distributed.run train.py", "torchrun starts the", "per_node = true"),
+        ("accelerate launch train.py", "accelerate starts the processes of a node", "--per-node"),
     ],
 )
 def test_what_is_mistyped_is_refused_before_anything_is_sent(
     tmp_path: Path, words: str, said: str, hint: str
 ) -> None:
-    folder = read_folder(write(tmp_path, {"train.py": "print('a switch is on')", "run.sh": ""}))
+    texts = {"train.py": "print('a switch is on')", "run.sh": "", "c.yaml": ""}
+    folder = read_folder(write(tmp_path, {**texts, "dos.sh": "set -e\r\n"}))
     with pytest.raises(CannotShip) as refusal:
-        refuse_mistakes(OwnCommand(words=tuple(words.split())), folder)
+        refuse_mistakes(OwnCommand(words=tuple(shlex.split(words.format(folder=tmp_path)))), folder)
     assert said in refusal.value.message
     assert hint in refusal.value.hint
 
@@ -198,8 +207,9 @@ def test_what_is_mistyped_is_refused_before_anything_is_sent(
         ("python train.py --name a --data b --nodes 2", ""),
         ("python /opt/slipway/train.py", ""),
         ("bash -c 'python trian.py --dry-run'", ""),
+        ("torchrun train.py", ""),
     ],
 )
 def test_what_a_program_takes_for_its_own_is_left_to_it(tmp_path: Path, words: str, text: str) -> None:
     folder = read_folder(write(tmp_path, {"train.py": text}))
-    refuse_mistakes(OwnCommand(words=tuple(shlex.split(words))), folder)
+    refuse_mistakes(OwnCommand(words=tuple(shlex.split(words)), is_per_node="torchrun" in words), folder)

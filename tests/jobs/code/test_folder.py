@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from slipway.jobs.code.folder import CannotShip, ignored_words, read_folder
+from slipway.jobs.code.folder import CannotShip, ignored_words, read_folder, words_of_skipped
 from tests.jobs.code.projects import git, write
 
 CODE = {"train.py": "print(1)\n", "model/net.py": "pass\n"}
@@ -108,6 +109,33 @@ def test_links_inside_travel_and_others_are_refused_by_name(tmp_path: Path) -> N
         with pytest.raises(CannotShip, match=rf"link odd leads to .*{said.split(' to ')[-1]}"):
             read_folder(project)
         (project / "odd").unlink()
+
+
+def test_an_environment_in_the_folder_is_refused_with_the_line_that_leaves_it_out(tmp_path: Path) -> None:
+    write(tmp_path, {**CODE, ".venv/pyvenv.cfg": "home = /usr/bin\n"})
+    (tmp_path / ".venv/bin").mkdir()
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    with pytest.raises(CannotShip, match="out of the folder") as refusal:
+        read_folder(tmp_path)
+    assert "echo '.venv/' >> .gitignore" in refusal.value.hint
+    with (tmp_path / ".venv/large.so").open("wb") as file:
+        file.truncate(300_000_000)
+    with pytest.raises(CannotShip, match="at most 200 MB") as refusal:
+        read_folder(tmp_path)
+    assert "echo '.venv/' >> .gitignore" in refusal.value.hint
+
+
+def test_a_submodule_that_nobody_checked_out_is_left_out_and_said(tmp_path: Path) -> None:
+    library, project = (write(tmp_path / name, CODE) for name in ("library", "project"))
+    for folder in (library, project):
+        git(folder, "init")
+        git(folder, "add", "--all")
+        git(folder, "commit", "--message", "Begin")
+    git(project, "-c", "protocol.file.allow=always", "submodule", "add", str(library), "lib")
+    assert "lib/train.py" in names(project)
+    git(project, "submodule", "deinit", "--force", "lib")
+    (said,) = words_of_skipped(read_folder(project))
+    assert said == "lib is a submodule that is not checked out, and is not sent: git submodule update --init"
 
 
 def test_a_fifo_that_took_the_place_of_a_file_is_left_out_and_said(tmp_path: Path) -> None:

@@ -73,6 +73,16 @@ def test_files_that_are_there_are_kept_and_one_of_ours_is_refused(
     assert (tmp_path / "clusters.py").read_text() == before
 
 
+def test_what_it_says_to_type_next_works_in_a_folder_with_spaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my training"
+    assert cli.run(["init", str(folder)]) == 1
+    assert f"slipway init '{folder}' --name NAME" in capsys.readouterr().err
+    begun(folder, "--name", "mine")
+    assert f"next: cd '{folder}', read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["My Project", "9lives", "a-network", "a" * 65, "-rf"])
 def test_a_name_that_no_cluster_can_have_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

@@ -218,6 +218,12 @@ def test_what_run_would_refuse_of_a_command_is_refused_with_its_place(
     assert "\n" not in error.value.message
 
 
+def test_a_pool_without_efa_joins_nodes_if_it_says_so(tmp_path: Path, vision: Path) -> None:
+    text = '[[pools]]\ntype = "c6i.16xlarge"\nnodes = 2\nspans_nodes = true\n' + COMMAND
+    assert read(tmp_path, text).pools[0].spans_nodes
+    assert not read(tmp_path, text.replace("spans_nodes = true", "")).pools[0].spans_nodes
+
+
 def test_a_secret_in_the_folder_of_a_planned_command_is_refused_by_name(tmp_path: Path, vision: Path) -> None:
     write(vision, {".env": "TOKEN=1\n"})
     with pytest.raises(CannotPlan, match=r"jobs\[0\]: .*\.env"):
@@ -247,6 +253,7 @@ def test_an_image_is_refused_where_the_plan_might_choose_nodes_without_container
         ),
         (f'{POOLS}{COMMAND}recipe = "smoke"', r"jobs\[0\].recipe is no field of a command in a sweep"),
         (POOLS + COMMAND.replace('["python", "train.py"]', "[]"), "the words of a command"),
+        (POOLS + COMMAND.replace("train.py", "trian.py"), r"jobs\[0\]: trian.py is not in .*vision"),
     ],
 )
 def test_a_command_that_cannot_be_planned_is_refused_with_its_place(
