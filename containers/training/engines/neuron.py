@@ -110,6 +110,7 @@ class NeuronEngine(RestoredEngine):
         return found
 
     def pieces(self) -> Iterator[TensorPiece]:
+        yield from self.pieces_left_out(self._parts.rank)
         for number, one in enumerate(self._held):
             if one.is_cut or number % self._parts.layout.tensor == self._at.tensor:
                 for kind, tensor in self._kinds(one).items():

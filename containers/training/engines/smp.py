@@ -86,6 +86,7 @@ class SmpEngine(RestoredEngine):
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield everything on the first rank, which has gathered it; all ranks must call."""
+        yield from self.pieces_left_out(self._parts.rank)
         with self._whole_state(first_rank_only=True):
             weights = self._model.state_dict()
             states = FullyShardedDataParallel.optim_state_dict(self._model, self._optimizer).get("state", {})
