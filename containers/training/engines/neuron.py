@@ -252,6 +252,14 @@ def build(parts: EngineParts) -> NeuronEngine:
             f"engine=neuron trains decoders, and not {type(parts.model).__name__}",
             hint="set engine=native",
         )
+    shape = parts.model.shape
+    if shape.dropout or shape.attention_dropout or shape.is_tied:
+        # Tensor ranks would draw masks of their own, and NxD's matrices are made one by one.
+        raise Refusal(
+            f"engine=neuron trains models without dropout and tied embeddings, and this one has dropout="
+            f"{shape.dropout:g}, attention_dropout={shape.attention_dropout:g} and is_tied={shape.is_tied}",
+            hint="give a config.json without them",
+        )
     return NeuronEngine(parts)
 
 
