@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from slipway.containers.models.decoder import DecoderShape
-from slipway.containers.models.encoder import INITIAL_SPREAD
 from slipway.containers.models.names import Shape
 from slipway.containers.models.shapes import ENCODER_ACTIVATIONS, EncoderShape
 from slipway.containers.runtime.errors import Refusal
@@ -118,6 +117,7 @@ def _bert(read: _Reader) -> EncoderShape:
         dropout=read.number("hidden_dropout_prob", default=DEFAULT_DROPOUT),
         attention_dropout=read.number("attention_probs_dropout_prob", default=DEFAULT_DROPOUT),
         head_dropout=read.number("classifier_dropout", "hidden_dropout_prob", default=DEFAULT_DROPOUT),
+        initial_spread=read.number("initializer_range", default=0.02),
     )
 
 
@@ -137,6 +137,7 @@ def _distilbert(read: _Reader) -> EncoderShape:
         dropout=read.number("dropout", default=DEFAULT_DROPOUT),
         attention_dropout=read.number("attention_dropout", default=DEFAULT_DROPOUT),
         head_dropout=read.number("seq_classif_dropout", default=DISTILBERT_HEAD_DROPOUT),
+        initial_spread=read.number("initializer_range", default=0.02),
     )
 
 
@@ -252,7 +253,7 @@ def _write_bert(shape: EncoderShape) -> dict[str, object]:
         "hidden_dropout_prob": shape.dropout,
         "attention_probs_dropout_prob": shape.attention_dropout,
         "layer_norm_eps": shape.norm_epsilon,
-        "initializer_range": INITIAL_SPREAD,
+        "initializer_range": shape.initial_spread,
         "pad_token_id": 0,
     }
 
@@ -269,7 +270,7 @@ def _write_distilbert(shape: EncoderShape) -> dict[str, object]:
         "dropout": shape.dropout,
         "attention_dropout": shape.attention_dropout,
         "seq_classif_dropout": shape.head_dropout,
-        "initializer_range": INITIAL_SPREAD,
+        "initializer_range": shape.initial_spread,
         "pad_token_id": 0,
     }
 

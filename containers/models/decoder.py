@@ -271,10 +271,12 @@ def build_decoder(shape: DecoderShape, *, seed: int, device: torch.device | str 
 # Model FLOPs utilization (MFU).
 
 
-def training_flops_per_token(shape: DecoderShape, length: int) -> float:
+def training_flops_per_token(shape: DecoderShape, length: float, *, is_frozen: bool = False) -> float:
     """Return 3 × the FLOPs of forward, which are 8H² + 4HI + 4SH for each layer, and 2HV for the head.
 
-    Attention counts as if each token saw the whole row, as in published figures; recomputing counts nothing.
+    Matrices that are frozen beside adapters have no gradients of their own, and count 2 ×. Attention counts
+    as if each token saw the whole row, as in published figures; recomputing counts nothing.
     """
-    layer = 8 * shape.hidden**2 + 4 * shape.hidden * shape.intermediate + 4 * length * shape.hidden
-    return 3.0 * (shape.layers * layer + 2 * shape.hidden * shape.vocabulary)
+    layer = 8 * shape.hidden**2 + 4 * shape.hidden * shape.intermediate
+    matrices = shape.layers * layer + 2 * shape.hidden * shape.vocabulary
+    return (2.0 if is_frozen else 3.0) * matrices + 3.0 * shape.layers * 4 * length * shape.hidden

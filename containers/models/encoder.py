@@ -15,7 +15,6 @@ from torch.nn import functional as F  # noqa: N812 - the name that everybody giv
 
 from slipway.containers.models.shapes import EncoderShape, PackedRows, cut_layers
 
-INITIAL_SPREAD = 0.02
 PADDING = 0  # [PAD] in every published vocabulary
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -135,13 +134,13 @@ class EncoderLayer(nn.Module):
         return output
 
 
-def initialise(module: nn.Module) -> None:
+def initialise(module: nn.Module, *, spread: float = 0.02) -> None:
     """Draw a module's weights as BERT does; for nn.Module.apply."""
     if isinstance(module, nn.Linear):
-        nn.init.normal_(module.weight, std=INITIAL_SPREAD)
+        nn.init.normal_(module.weight, std=spread)
         nn.init.zeros_(module.bias)
     elif isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=INITIAL_SPREAD)
+        nn.init.normal_(module.weight, std=spread)
         if module.padding_idx is not None:
             with torch.no_grad():
                 module.weight[module.padding_idx].zero_()
@@ -169,7 +168,7 @@ class BertForPreTraining(Encoder):
         self.pooler = nn.Linear(shape.hidden, shape.hidden)
         self.next_sentence = nn.Linear(shape.hidden, 2)
         self.words = WordHead(shape)
-        self.apply(initialise)
+        self.apply(partial(initialise, spread=shape.initial_spread))
 
     def forward(
         self,
@@ -249,7 +248,7 @@ class Classifier(Encoder):
         self.pooler = nn.Linear(shape.hidden, shape.hidden)
         self.dropout = nn.Dropout(shape.head_dropout)
         self.classifier = nn.Linear(shape.hidden, outputs)
-        self.apply(initialise)
+        self.apply(partial(initialise, spread=shape.initial_spread))
 
     def forward(self, words: Tensor, segments: Tensor, lengths: Tensor) -> Tensor:
         """Return the scores of rows that lie end to end, without padding."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +43,18 @@ class EncoderShape:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     head_dropout: float = 0.1  # before a classifier
+    initial_spread: float = 0.02  # of new weights
 
     @property
     def word_rows(self) -> int:
         return self.vocabulary_rows or self.vocabulary
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return what a resumed training must share with the saved one: all but how weights were drawn."""
+        named = {f"model_{name}": value for name, value in asdict(self).items()}
+        del named["model_initial_spread"]
+        return named
 
 
 def bert(layers: int, hidden: int, heads: int) -> EncoderShape:

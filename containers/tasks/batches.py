@@ -1,18 +1,20 @@
 """The batches of a user's own dataloader: shared by rows among readers, and cut into micro-batches.
 
 A batch is a pair of inputs and targets, a mapping, or one tensor; the first dimension of its tensors is rows.
-Each epoch seeds torch before the dataloader shuffles, so that all ranks read the same order, and a training
-resumes at its position in the data on any number of ranks.
+Each epoch seeds what a dataloader may draw from, and the training's own draws do not disturb it, so that all
+ranks read the same batches, and a training resumes at its position in the data on any number of ranks.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -94,8 +96,8 @@ class LoadedBatches:
             position = first - skipped
         while True:
             before = position
-            torch.manual_seed(mixed(self.seed, epoch))
-            for batch in cast(Iterable[object], loader):
+            seed_draws(mixed(self.seed, epoch))
+            for batch in _undisturbed(cast(Iterable[object], loader)):
                 if position >= first:
                     yield batch
                 position += 1
@@ -118,6 +120,26 @@ class LoadedBatches:
         return StepBatch(
             micro_batches=micro_batches, rows=rows, tokens=_tokens(tensors), cursor={"batches": step + 1}
         )
+
+
+def seed_draws(number: int) -> None:
+    """Seed the generators that a user's functions may draw from, so that all ranks draw the same."""
+    torch.manual_seed(number)
+    random.seed(number)
+    np.random.seed(number % (1 << 32))
+
+
+def _undisturbed(loader: Iterable[object]) -> Iterator[object]:
+    """Yield the batches of an epoch; each draws from torch on from where the one before it ended. Between
+    them dropout draws, too, other numbers on each rank."""
+    batches, end = iter(loader), object()
+    state = torch.get_rng_state()
+    while True:
+        torch.set_rng_state(state)
+        if (batch := next(batches, end)) is end:
+            return
+        state = torch.get_rng_state()
+        yield batch
 
 
 def len_of(loader: object) -> int:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor
+from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
-from slipway.containers.tasks.batches import LoadedBatches, RowShares, UserTask, flat, len_of, rows_of
+from slipway.containers.tasks.batches import (
+    LoadedBatches,
+    RowShares,
+    UserTask,
+    flat,
+    len_of,
+    rows_of,
+    seed_draws,
+)
 from slipway.containers.tasks.config import UserTaskConfig
 from slipway.containers.tasks.description import FACTS_NAME, TaskDescription
 from slipway.containers.training.layout import BatchPlan, Layout
@@ -21,10 +34,12 @@ from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 
 _TORCH_EPSILON = 1e-8
+_MOST_SAMPLED = 1024  # numbers of a parameter, to compare
 
 
 def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
     task = config.task
+    seed_draws(task.seed)
     model = with_layers(build_model(task), place.layout, engine=config.engine_name)
     loader = task.load_dataloader.resolve()()
     cut = RowShares(
@@ -33,7 +48,8 @@ def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
         stages=1 if place.layout.pipeline == 1 else place.layout.pipeline * config.stages_per_rank,
         micro_batch=task.micro_batch,
     )
-    rows = _first_rows(task, loader)
+    first = _first_batch(task, loader)
+    rows = rows_of(first)
     pieces = cut.pieces(rows)
     steps = config.steps or steps_of(task, loader)
     _write_facts(place, model, rows, len_of(loader) if hasattr(loader, "__len__") else None)
@@ -51,6 +67,7 @@ def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
         identity=task.identity(),
         open_batches=batches.open,
         epsilon=_TORCH_EPSILON,
+        agree=partial(refuse_other_beginnings, beginning_of(model, first)),
     )
 
 
@@ -74,11 +91,10 @@ def steps_of(task: TaskDescription, loader: object) -> int:
     return cast(int, task.epochs) * len_of(loader)
 
 
-def _first_rows(task: TaskDescription, loader: object) -> int:
-    """Return the number of rows of the first batch."""
+def _first_batch(task: TaskDescription, loader: object) -> dict[str, Tensor]:
     try:
-        torch.manual_seed(task.seed)
-        return rows_of(flat(next(iter(loader))))  # type: ignore[call-overload]  # TypeError is caught
+        seed_draws(task.seed)
+        return flat(next(iter(loader)))  # type: ignore[call-overload]  # TypeError is caught
     except TypeError:
         raise Refusal(
             f"load_dataloader returns {shown(type(loader).__name__)}, which cannot be iterated",
@@ -86,6 +102,30 @@ def _first_rows(task: TaskDescription, loader: object) -> int:
         ) from None
     except StopIteration:
         raise Refusal("load_dataloader returns no batches", hint="give it rows") from None
+
+
+def beginning_of(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Json]:
+    """Return digests of what a rank begins with: some numbers of each parameter, and all of a batch."""
+    weights, rows = sha256(), sha256()
+    for parameter in model.parameters():
+        flat_one = parameter.detach().flatten()
+        if not flat_one.is_meta:
+            weights.update(encode_tensor("", flat_one[:: 1 + len(flat_one) // _MOST_SAMPLED]).data)
+    for name, tensor in batch.items():
+        rows.update(encode_tensor(name, tensor).data)
+    return {"model": weights.hexdigest(), "first batch": rows.hexdigest()}
+
+
+def refuse_other_beginnings(own: dict[str, Json], collective: Collective) -> None:
+    """Raise Refusal on all ranks if their models or first batches differ: each would train on its own."""
+    first, *others = cast(list[dict[str, Json]], collective.gather(own))
+    for rank, other in enumerate(others, 1):
+        if differing := [what for what in own if other[what] != first[what]]:
+            raise Refusal(
+                f"rank {rank} begins with another {' and another '.join(differing)} than rank 0",
+                hint="draw from torch, numpy or random without a seed of the rank's own, sort file names, "
+                "and share out no rows: Slipway does",
+            )
 
 
 def _write_facts(place: Workplace, model: nn.Module, rows: int, batches: int | None) -> None:

@@ -34,7 +34,7 @@ from slipway.containers.training.devices import (
 )
 from slipway.containers.training.layout import DIMENSIONS, BatchPlan, Layout
 from slipway.containers.training.optimizers import BETAS, EPSILON, decay_groups
-from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
+from slipway.containers.training.state import ENGINE, MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 
@@ -85,6 +85,8 @@ class EngineParts:
 class Engine(Protocol):
     """Train one model on all ranks. All of them call the same in the same order."""
 
+    left_out: int  # steps whose gradients were not finite, which the optimizer has not counted
+
     @property
     def loss_scale(self) -> float | None:
         """Return what losses are multiplied by (fp16), or None. With a scale, a norm that is not finite is
@@ -121,8 +123,13 @@ class Engine(Protocol):
         """Yield the weights that this rank holds, in fp32; those of all ranks are the model."""
 
 
+_LEFT_OUT = "left_out"
+
+
 class RestoredEngine(ABC):
     """Read saved trainings with `_load`, for engines without a loss scale: fp32 and bf16 need none."""
+
+    left_out = 0
 
     @property
     def loss_scale(self) -> float | None:
@@ -133,10 +140,16 @@ class RestoredEngine(ABC):
         return True
 
     def restore(self, saved: SavedState, steps: int) -> None:
-        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
+        self.left_out = int(saved.read(ENGINE, _LEFT_OUT)) if saved.has(ENGINE, _LEFT_OUT) else 0
+        self._load(saved, {WEIGHTS, *MOMENTS}, steps - self.left_out)
 
     def start_from(self, saved: SavedState) -> None:
         self._load(saved, saved.kinds, 0)
+
+    def pieces_left_out(self, rank: int) -> Iterator[TensorPiece]:
+        """Yield the count of steps left out, if there are any, for the first rank to save."""
+        if self.left_out and not rank:
+            yield TensorPiece.whole(ENGINE, _LEFT_OUT, torch.tensor([float(self.left_out)]))
 
     @abstractmethod
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:

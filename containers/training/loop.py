@@ -100,6 +100,7 @@ class Loop:
             self.skipped = 0
             return norm
         self.skipped += 1
+        self.engine.left_out += 1
         scale = self.engine.loss_scale
         what = f"the gradient norm is {norm}"
         if scale is not None:

@@ -84,6 +84,9 @@ class SavedState:
     def kinds(self) -> set[str]:
         return {name.partition("/")[0] for name in self._found.manifest.tensors}
 
+    def has(self, kind: str, parameter: str) -> bool:
+        return f"{kind}/{parameter}" in self._found.manifest.tensors
+
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the whole shape of each parameter's weights."""

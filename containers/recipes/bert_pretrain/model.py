@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
             **config.identity(),
             "steps": schedule.steps,
             "global_batch": plan.global_batch,
-            **{f"model_{name}": value for name, value in asdict(model.shape).items()},
+            **model.shape.identity,
             **({"held_out_share": config.held_out_share} if config.held_out_share else {}),
         },
         open_batches=lambda beginning: batches.open(dataset, beginning),

@@ -72,6 +72,7 @@ class Corpus:
     source: TokenSource
     identity: str
     vocabulary: int
+    size: int | None = None  # rows of an epoch: those after them come again; None: none does
 
     def rows(self, numbers: Sequence[int]) -> TokenRows:
         """Return rows by number; refuse a token that the model does not know."""
@@ -126,7 +127,13 @@ class TokenBatches:
         if corpus is None or config.evaluate_every is None:
             return None
         together = self.plan.micro_batch * self.plan.readers
-        turns = max(1, config.held_out_rows // together)
+        size = max(config.held_out_rows, together) if corpus.size is None else corpus.size
+        if size < together:
+            raise Refusal(
+                f"{corpus.name} has {size} rows, and all ranks together measure on {together} at once",
+                hint="give more text, or set a smaller micro_batch",
+            )
+        turns = max(1, min(config.held_out_rows, size) // together)
 
         @contextmanager
         def open_batches() -> Iterator[Iterator[Inputs]]:
@@ -155,7 +162,8 @@ def open_corpus(contract: LaunchContract, config: GptNeoxConfig, data: str, voca
     prefix = below_data(contract, data)
     index = TokenIndex.open(prefix)
     samples = Samples(index, config.length, config.seed)
-    return Corpus(str(prefix), samples, f"{index.identity} {config.length}", vocabulary)
+    identity = f"{index.identity} {config.length}"
+    return Corpus(str(prefix), samples, identity, vocabulary, samples.per_epoch)
 
 
 def check_tokens(prefix: Path, model: ModelFolder, say: Say) -> None:

@@ -97,7 +97,9 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
         open_batches=lambda beginning: nullcontext(own.after(beginning.step)),
         betas=(config.beta1, config.beta2),
         epsilon=config.epsilon,
-        flops_per_token=training_flops_per_token(origin.shape, config.length),
+        flops_per_token=training_flops_per_token(
+            origin.shape, float(data.train.lengths.mean()), is_frozen=config.lora_rank > 0
+        ),
         trial=lambda: small_trial(config, origin.shape, place.layout),
         agree=Cutting(config=config, model=model, place=place).agree,
         after=ending.after,

@@ -107,14 +107,16 @@ def build_trainer(run: TunedRun, accumulation_steps: int, folder: Path, rows: Tu
         else (SFTTrainer, SFTConfig, {"assistant_only_loss": config.loss_on == "assistant"})
     )
     data = load_dataset("json", data_files=str(rows.path), cache_dir=str(run.folder / "data"), split="train")
+    settings = arguments(
+        output_dir=str(run.folder / "trainer"),
+        max_length=config.length,
+        **own,
+        **trainer_settings(config, device, accumulation_steps),
+    )
+    add_up_in_fp32(settings, device)
     return make(
         model=model,
-        args=arguments(
-            output_dir=str(run.folder / "trainer"),
-            max_length=config.length,
-            **own,
-            **_arguments(config, device, accumulation_steps),
-        ),
+        args=settings,
         train_dataset=data,
         processing_class=tokenizer,
         peft_config=_adapters(config),
@@ -134,7 +136,8 @@ def _load_model(config: SftConfig, device: Device, folder: Path) -> Any:
             bnb_4bit_compute_dtype=device.precision,
         )
         more["device_map"] = {"": device.place}
-    # Weights that are trained are held in fp32, whatever they are computed in; frozen ones in what they are.
+    # Weights that are trained are held in fp32, whatever they are computed in, but for adapters on 4 bits,
+    # which TRL itself brings to bf16; frozen ones are held in what they are computed in.
     held = device.precision if config.lora_rank else torch.float32
     try:
         return AutoModelForCausalLM.from_pretrained(
@@ -162,7 +165,7 @@ def _adapters(config: SftConfig) -> Any:
     )
 
 
-def _arguments(config: SftConfig, device: Device, accumulation_steps: int) -> dict[str, Any]:
+def trainer_settings(config: SftConfig, device: Device, accumulation_steps: int) -> dict[str, Any]:
     """Return the Trainer's settings; callbacks.py saves and prints instead of the Trainer."""
     is_layer = config.checkpoint_activations == "layer"
     sharded = {"fsdp": True, "fsdp_config": {"version": 2, "activation_checkpointing": is_layer}}
@@ -190,6 +193,18 @@ def _arguments(config: SftConfig, device: Device, accumulation_steps: int) -> di
         "push_to_hub": False,
         **(sharded if config.fsdp == "yes" else {}),
     }
+
+
+def add_up_in_fp32(settings: Any, device: Device) -> None:
+    """Let FSDP2 add up gradients in fp32: accelerate does so in the layers' type, which loses small ones."""
+    import torch
+
+    if settings.fsdp_plugin_args is not None and device.precision is not torch.float32:
+        settings.fsdp_plugin_args["mixed_precision_policy"] = {
+            "param_dtype": device.precision,
+            "reduce_dtype": torch.float32,
+            "output_dtype": device.precision,
+        }
 
 
 if __name__ == "__main__":

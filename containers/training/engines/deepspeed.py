@@ -117,6 +117,7 @@ class DeepSpeedEngine(RestoredEngine):
         return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
 
     def pieces(self) -> Iterator[TensorPiece]:
+        yield from self.pieces_left_out(self._parts.rank)
         for stretch in self._owned():
             for kind in (WEIGHTS, *MOMENTS):
                 for box, data in stretch.boxes(self._tensor(stretch, kind)):

@@ -73,6 +73,7 @@ class DataParallel(RestoredEngine):
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's share of the whole tensors; every rank has them all."""
+        yield from self.pieces_left_out(self._parts.rank)
         for name, master in list(self._masters.items())[self._parts.rank :: self._parts.layout.world]:
             for kind, tensor in self._kinds(master).items():
                 yield TensorPiece.whole(kind, name, tensor)

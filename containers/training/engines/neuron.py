@@ -110,6 +110,7 @@ class NeuronEngine(RestoredEngine):
         return found
 
     def pieces(self) -> Iterator[TensorPiece]:
+        yield from self.pieces_left_out(self._parts.rank)
         for number, one in enumerate(self._held):
             if one.is_cut or number % self._parts.layout.tensor == self._at.tensor:
                 for kind, tensor in self._kinds(one).items():
@@ -250,6 +251,14 @@ def build(parts: EngineParts) -> NeuronEngine:
         raise Refusal(
             f"engine=neuron trains decoders, and not {type(parts.model).__name__}",
             hint="set engine=native",
+        )
+    shape = parts.model.shape
+    if shape.dropout or shape.attention_dropout or shape.is_tied:
+        # Tensor ranks would draw masks of their own, and NxD's matrices are made one by one.
+        raise Refusal(
+            f"engine=neuron trains models without dropout and tied embeddings, and this one has dropout="
+            f"{shape.dropout:g}, attention_dropout={shape.attention_dropout:g} and is_tied={shape.is_tied}",
+            hint="give a config.json without them",
         )
     return NeuronEngine(parts)
 

@@ -58,11 +58,13 @@ class SmpEngine(RestoredEngine):
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         sums = metric_sums(self._parts)
+        # FSDP adds up in the type of the layers what it does not send: in bf16 the last ones would be lost.
+        must_send = self._parts.device.precision is not torch.float32
         self._parts.watch.wait_begins()
         for micro_batch in micro_batches:
             self._parts.device.seed(micro_batch.seed)
-            is_last = micro_batch is micro_batches[-1]
-            waits: AbstractContextManager[object] = nullcontext() if is_last else self._model.no_sync()
+            sends = must_send or micro_batch is micro_batches[-1]
+            waits: AbstractContextManager[object] = nullcontext() if sends else self._model.no_sync()
             with waits:
                 means = self._parts.task.forward(self._model, micro_batch.inputs)
                 (means[0] * micro_batch.weight).backward()
@@ -86,6 +88,7 @@ class SmpEngine(RestoredEngine):
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield everything on the first rank, which has gathered it; all ranks must call."""
+        yield from self.pieces_left_out(self._parts.rank)
         with self._whole_state(first_rank_only=True):
             weights = self._model.state_dict()
             states = FullyShardedDataParallel.optim_state_dict(self._model, self._optimizer).get("state", {})

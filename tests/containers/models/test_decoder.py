@@ -12,8 +12,11 @@ pytest.importorskip("torch")
 
 import torch
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
-from slipway.containers.models.decoder import DecoderShape, build_decoder
+from slipway.containers.models.adapters import AdaptedDecoder
+from slipway.containers.models.decoder import Decoder, DecoderShape, build_decoder, training_flops_per_token
 from tests.packages import require
 
 require("transformers", "the extra 'compare' is not installed")
@@ -174,3 +177,18 @@ def renamed(shape: DecoderShape, tensors: Mapping[str, torch.Tensor]) -> dict[st
         else:
             found[there] = tensor
     return found
+
+
+@pytest.mark.parametrize("adapters", [False, True])
+def test_flops_of_training_are_those_that_torch_counts(adapters: bool) -> None:
+    """Less the input's gradient of the first layer, which nobody needs."""
+    shape = replace(GPTJ, layers=16, hidden=64, intermediate=256)
+    whole = AdaptedDecoder(shape, rank=1, alpha=1.0, seed=1) if adapters else Decoder(shape)
+    words = torch.zeros(2, 64, dtype=torch.int64)
+    with (
+        FlopCounterMode(display=False) as counter,
+        sdpa_kernel(SDPBackend.MATH),
+    ):  # of whose kind all are counted
+        whole(words).logsumexp(-1).mean().backward()
+    counted = counter.get_total_flops() / words.numel()
+    assert training_flops_per_token(shape, 64, is_frozen=adapters) == pytest.approx(counted, rel=0.05)

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from slipway.containers.models.configs import config_of, shape_of_config  # noqa: E402
 from slipway.containers.models.encoder import (  # noqa: E402
     BertForPreTraining,
     Classifier,
@@ -30,6 +31,14 @@ def test_a_model_built_on_the_meta_device_is_filled_as_one_built_in_memory() -> 
     model.apply(initialise)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, wanted[name]), name
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_new_weights_are_spread_as_config_json_says(family: str) -> None:
+    config = {**config_of(replace(SHAPE, family=family), "any"), "initializer_range": 0.05}
+    model = Classifier(shape_of_config("there", config), 2)
+    assert float(model.layers[0].up.weight.detach().std()) == pytest.approx(0.05, rel=0.05)
+    assert config_of(model.shape, "any")["initializer_range"] == 0.05
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])

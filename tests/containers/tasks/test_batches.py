@@ -7,14 +7,18 @@ import pytest
 pytest.importorskip("torch")
 
 import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import torch
 from torch import nn
 
+from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.batches import LoadedBatches, RowShares, UserTask, flat, part_of
-from slipway.containers.tasks.start import with_layers
+from slipway.containers.tasks.start import beginning_of, refuse_other_beginnings, with_layers
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.start import Beginning
@@ -84,3 +88,61 @@ def test_a_batch_of_anything_but_tensors_is_refused(batch: object) -> None:
 def test_a_model_whose_averages_no_checkpoint_keeps_is_refused() -> None:
     with pytest.raises(Refusal, match="use GroupNorm or LayerNorm"):
         with_layers(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), Layout(), engine="plain")
+
+
+class Noisy:
+    """Draw each batch when it is asked for, as augmentations do; `draw` tells from which generator."""
+
+    def __init__(self, draw: Callable[[], object]) -> None:
+        self._draw = draw
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return (torch.full((2, 1), float(self._draw())) for _ in range(3))  # type: ignore[arg-type]  # any number
+
+
+DRAWS: Mapping[str, Callable[[], object]] = {
+    "torch": lambda: torch.rand(()),
+    "numpy": np.random.rand,
+    "random": random.random,
+}
+
+
+@pytest.mark.parametrize("kind", DRAWS)
+def test_ranks_that_draw_different_dropout_read_the_same_rows(kind: str) -> None:
+    """Two ranks of one reader, or a training and its resumption, have drawn other numbers between batches."""
+
+    def read(first: int, seed: int) -> list[float]:
+        loaded = LoadedBatches(
+            load=lambda: Noisy(DRAWS[kind]), cut=shares(Layout(), 0), seed=3, device=DEVICE
+        )
+        found = []
+        random.seed(seed)  # as this process happened to begin
+        np.random.seed(seed)
+        with loaded.open(Beginning(step=first)) as opened:
+            for batch in itertools.islice(opened, 5 - first):
+                found.append(float(batch.micro_batches[0].inputs["batch"][0]))  # type: ignore[index]  # it is there
+                DEVICE.seed(seed)
+        return found
+
+    assert read(0, 1) == read(0, 2)
+    assert read(0, 1)[2:] == read(2, 3)
+    assert len(set(read(0, 1))) == 5
+
+
+@pytest.mark.parametrize("differing", ["model", "first batch", "nothing"])
+def test_ranks_that_begin_with_other_weights_or_rows_are_refused(differing: str) -> None:
+    def told(rank: int) -> dict[str, Json]:
+        model = nn.Linear(2, 2)
+        nn.init.constant_(model.weight, float(rank * (differing == "model")))
+        nn.init.zeros_(model.bias)
+        return beginning_of(model, {"batch": torch.full((2, 2), rank * (differing == "first batch"))})
+
+    two = Collective(rank=0, world=2, gather=lambda own: [own, told(1)])
+    if differing == "nothing":
+        refuse_other_beginnings(told(0), two)
+        return
+    with pytest.raises(Refusal, match=f"rank 1 begins with another {differing} than rank 0"):
+        refuse_other_beginnings(told(0), two)

@@ -26,6 +26,7 @@ from slipway.containers.training.report import NotFinite, StepProfiler, StepRepo
 from slipway.containers.training.saving import Saving, ShutdownWatch
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.task import StepBatch
+from tests.containers.training.held_state import held, taken
 from tests.containers.training.tiny_bert import ALONE, tiny_parts
 
 pytestmark = pytest.mark.usefixtures("own_sigterm")
@@ -63,6 +64,28 @@ def test_a_training_that_leaves_out_every_step_ends() -> None:
     with pytest.raises(NotFinite, match=f"at step {MOST_SKIPPED + 1}"):
         loop.run(iter([one_batch() for _ in range(50)]), 0)
     assert sum("skipped step" in line for line in said) == MOST_SKIPPED
+
+
+@pytest.mark.parametrize("engine", ["plain", "native"])
+def test_a_training_that_left_out_steps_resumes_to_the_same_bits(engine: str) -> None:
+    """Adam corrects its moments by the steps that it took, not by those of the schedule."""
+    settings = {
+        "on_nan": "skip",
+        "steps": "9",
+        "engine": engine,
+        "optimizer": "adamw",
+        "learning_rate": "0.01",
+    }
+    loop, model, _ = build_loop(settings)
+    restore = _poison(model)
+    loop.step(0, one_batch())
+    restore()
+    loop.step(1, one_batch())
+    resumed, other, _ = build_loop(settings)
+    resumed.engine.restore(held(taken(loop.engine.pieces())), 2)
+    for each in (loop, resumed):
+        each.step(2, one_batch())
+    assert all(map(torch.equal, model.parameters(), other.parameters()))
 
 
 class OverflowingEngine:

@@ -103,6 +103,7 @@ class LayoutEngine(RestoredEngine):
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's part of what is saved: ranks that hold the same take turns by parameter."""
+        yield from self.pieces_left_out(self._place.rank)
         if self.scale is not None and not self._place.rank:
             yield TensorPiece.whole(ENGINE, _LOSS_SCALE, self.scale.as_tensor())
         for number, one in enumerate(self._held):
@@ -116,7 +117,7 @@ class LayoutEngine(RestoredEngine):
 
     def restore(self, saved: SavedState, steps: int) -> None:
         super().restore(saved, steps)
-        if self.scale is not None and ENGINE in saved.kinds:
+        if self.scale is not None and saved.has(ENGINE, _LOSS_SCALE):
             self.scale.take(saved.read(ENGINE, _LOSS_SCALE))
 
     def _reshard(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import torch
 from slipway.containers.data.samples.texts import sample_vocabulary
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.published import ModelFolder, open_model
+from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.recipes.gpt_neox.data import (
     Corpus,
     RandomTokens,
@@ -77,6 +79,23 @@ def test_labels_are_the_words_one_further() -> None:
     assert only.inputs["words"].tolist() == rows[:, :-1].tolist()  # type: ignore[union-attr]  # never None
     assert only.inputs["labels"].tolist() == rows[:, 1:].tolist()  # type: ignore[union-attr]  # likewise
     assert not (rows[0] == rows[1]).all()
+
+
+@pytest.mark.parametrize(("size", "rows"), [(None, 100), (1000, 100), (10, 8)])
+def test_no_row_is_measured_twice(size: int | None, rows: int) -> None:
+    measured = []
+    for reader in range(2):
+        plan = BatchPlan(micro_batch=2, accumulation_steps=1, readers=2)
+        batches = TokenBatches(plan=plan, reader=reader, seed=1, device=PROCESSOR)
+        config = decode({"evaluate_every": "1", "held_out": "there", "held_out_rows": "100"})
+        held_out = batches.held_out(replace(CORPUS, size=size), config)
+        assert held_out is not None
+        assert held_out.rows == rows
+        with held_out.open() as opened:
+            measured += [row for inputs in opened for row in inputs["words"][:, 0].tolist()]  # type: ignore[index]  # words
+    assert sorted(measured) == list(range(rows))
+    with pytest.raises(Refusal, match="numbers has 3 rows, and all ranks together measure on 4 at once"):
+        batches.held_out(replace(CORPUS, size=3), config)
 
 
 def test_a_checkpoint_of_other_tokens_is_refused() -> None:

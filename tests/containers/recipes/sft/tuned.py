@@ -43,6 +43,7 @@ TUNINGS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "lora": (1, {"model": "qwen", "data": "text.jsonl", **LORA}),
     "dpo": (1, {"model": "qwen", "data": "preferences.jsonl", "method": "dpo"}),
     "fsdp": (2, {"fsdp": "yes"}),
+    "fsdp-bf16": (2, {"fsdp": "yes", "precision": "bf16"}),
     "ended": (2, {"steps": "4000", "checkpoint_every": "1000"}),
     "bf16": (1, {"model": "qwen", "loss_on": "assistant", "precision": "bf16"}),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.recipes.gptj_finetune.config import decode
@@ -24,9 +24,11 @@ from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.task import MicroBatch
 from tests.containers.recipes.gptj_finetune.test_rows import PROCESSOR, SHAPE, some_rows
 from tests.containers.training.engines.native.forks import fork_ranks
+from tests.containers.training.held_state import held, taken
 
 CALLS: Mapping[str, Any] = json.loads(Path(__file__).with_name("smp_calls.json").read_text())
 STEPS, SAVED_AFTER = 3, 2
+SMALL = [1 / 1024] * 64  # in bf16 each of them is added to 1 in vain
 
 
 def stand_in() -> ModuleType:
@@ -76,27 +78,13 @@ def trained(engine: Any, layout: Layout, rank: int, steps: range) -> list[float]
     return told
 
 
-class Saved:
-    """Hold what an engine saves as whole tensors, as another engine reads it."""
-
-    def __init__(self, tensors: Mapping[tuple[str, str], Tensor]) -> None:
-        self._tensors = tensors
-
-    def read(self, kind: str, parameter: str) -> Tensor:
-        return self._tensors[kind, parameter]
-
-    def copy_to(self, targets: Any) -> None:
-        for wanted, target in targets:
-            target.copy_(self._tensors[wanted.kind, wanted.parameter])
-
-
 def be_native(folder: Path, rank: int) -> None:
     engine = build_native(parts(Layout(), rank), NativeSettings())
     told = trained(engine, Layout(), rank, range(SAVED_AFTER))
-    torch.save({(one.kind, one.parameter): one.data for one in engine.pieces()}, folder / "native.pt")
+    torch.save(taken(engine.pieces()), folder / "native.pt")
     told += trained(engine, Layout(), rank, range(SAVED_AFTER, STEPS))
     if (folder / "smp.pt").exists():
-        engine.restore(Saved(torch.load(folder / "smp.pt")), SAVED_AFTER)  # type: ignore[arg-type]  # all that is read
+        engine.restore(held(torch.load(folder / "smp.pt")), SAVED_AFTER)
         told += trained(engine, Layout(), rank, range(SAVED_AFTER, STEPS))
     (folder / "native.json").write_text(json.dumps(told))
 
@@ -107,15 +95,27 @@ def be_smp(folder: Path, rank: int) -> None:
     layout = Layout(sharded=2)
     engine = smp.build(parts(layout, rank, sharded="2", checkpoint_activations="layer"))
     told = trained(engine, layout, rank, range(SAVED_AFTER))
-    found = {(one.kind, one.parameter): one.data.clone() for one in engine.pieces()}
+    found = taken(engine.pieces())
     if rank == 0:
         torch.save(found, folder / "smp.pt")
     told += trained(engine, layout, rank, range(SAVED_AFTER, STEPS))
     again = smp.build(parts(layout, rank, sharded="2", sharded_state="optimizer"))
-    again.restore(Saved(torch.load(folder / "native.pt")), SAVED_AFTER)
+    again.restore(held(torch.load(folder / "native.pt")), SAVED_AFTER)
     told += trained(again, layout, rank, range(SAVED_AFTER, STEPS))
+    norms = [norm_of(smp, layout, rank, weights) for weights in ([1.0], [1.0, *SMALL])]
     if rank == 0:
         (folder / "smp.json").write_text(json.dumps(told))
+        (folder / "bf16.json").write_text(json.dumps(norms))
+
+
+def norm_of(smp: Any, layout: Layout, rank: int, weights: list[float]) -> float:
+    """Return the gradient norm in bf16 of a row that comes again with each of these weights."""
+    given = parts(layout, rank, sharded="2", clip_norm="1000")
+    engine = smp.build(replace(given, device=replace(given.device, precision=torch.bfloat16)))
+    row = RowLayout(is_packed=True).inputs(some_rows().picked(torch.tensor([0]).numpy()), PROCESSOR)
+    engine.accumulate([MicroBatch(inputs=row, seed=0, weight=weight) for weight in weights])
+    norm: float = engine.step(0.0)
+    return norm
 
 
 def main(folder: Path) -> None:

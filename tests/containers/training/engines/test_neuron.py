@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -26,10 +26,10 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
 from slipway.containers.training.engines.native.engine import LayoutEngine, NativeSettings, build_native
 from slipway.containers.training.layout import BatchPlan, Layout
-from slipway.containers.training.state import SavedState
 from slipway.containers.training.task import MicroBatch, NextTokenTask
 from tests.containers.training.engines import nxd_stand_in
 from tests.containers.training.engines.native.trainings import PROCESSOR
+from tests.containers.training.held_state import held, taken
 
 MODULE = "slipway.containers.training.engines.neuron"
 SOURCE = Path(__file__).resolve().parents[4] / "containers" / "training" / "engines" / "neuron.py"
@@ -90,17 +90,6 @@ def trained(engine: Any, steps: range) -> list[float]:
     return told
 
 
-class Saved:
-    """Hold what an engine saves; one rank's pieces are whole parameters."""
-
-    def __init__(self, engine: Any) -> None:
-        self.tensors = {(one.kind, one.parameter): one.data.clone() for one in engine.pieces()}
-
-    def copy_to(self, targets: Any) -> None:
-        for wanted, target in targets:
-            target.copy_(self.tensors[wanted.kind, wanted.parameter])
-
-
 @pytest.mark.parametrize("rotary", [False, True])
 @pytest.mark.parametrize("keeping", ["none", "layer"])
 def test_it_trains_saves_and_resumes_as_the_native_engine_does(
@@ -110,15 +99,22 @@ def test_it_trains_saves_and_resumes_as_the_native_engine_does(
     native = build_native(parts(shape=shape), NativeSettings())
     ours = neuron.build(parts(shape=shape, checkpoint_activations=keeping))
     assert trained(ours, range(2)) == pytest.approx(trained(native, range(2)), rel=1e-5)
-    saved = {"ours": Saved(ours), "native": Saved(native)}
-    assert saved["ours"].tensors.keys() == saved["native"].tensors.keys()
+    saved = {"ours": taken(ours.pieces()), "native": taken(native.pieces())}
+    assert saved["ours"].keys() == saved["native"].keys()
     rest = pytest.approx(trained(native, range(2, 4)), rel=1e-5)
     again = neuron.build(parts(shape=shape))
-    again.restore(cast(SavedState, saved["native"]), 2)
+    again.restore(held(saved["native"]), 2)
     assert trained(again, range(2, 4)) == rest
     back: LayoutEngine = build_native(parts(shape=shape), NativeSettings())
-    back.restore(cast(SavedState, saved["ours"]), 2)
+    back.restore(held(saved["ours"]), 2)
     assert trained(back, range(2, 4)) == rest
+
+
+@pytest.mark.parametrize("has", [{"dropout": 0.1}, {"attention_dropout": 0.1}, {"is_tied": True}])
+def test_a_model_of_which_it_would_train_another_is_refused(neuron: ModuleType, has: dict[str, Any]) -> None:
+    """It drops nothing behind the embeddings, and NxD's own matrices are not tied."""
+    with pytest.raises(Refusal, match="engine=neuron trains models without dropout and tied embeddings"):
+        neuron.build(parts(shape=replace(SHAPE, **has)))
 
 
 def test_a_pipeline_is_configured_as_nxd_publishes_it(neuron: ModuleType) -> None:

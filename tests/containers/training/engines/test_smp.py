@@ -31,6 +31,8 @@ def test_it_trains_saves_and_resumes_as_the_native_engine_does(tmp_path: Path) -
     assert len(native) == len(ours) == 4
     assert native[3] == pytest.approx(native[2], rel=1e-5)  # from what the SMP engine saved
     assert ours == pytest.approx([*native[:3], native[2]], rel=1e-5)
+    once, with_small_ones = json.loads((tmp_path / "bf16.json").read_text())
+    assert with_small_ones == pytest.approx(once * (1 + 64 / 1024), rel=1e-2)  # bf16 adds up in fp32
 
 
 def test_nothing_is_called_of_smp_but_what_is_published() -> None:

@@ -1,0 +1,36 @@
+"""Holds what an engine saved, as another engine reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from torch import Tensor
+
+from slipway.containers.training.state import SavedState, TensorPiece, WantedBox
+
+
+class HeldState:
+    """Stand in for SavedState, where one rank's pieces are whole parameters."""
+
+    def __init__(self, tensors: Mapping[tuple[str, str], Tensor]) -> None:
+        self._tensors = tensors
+
+    def has(self, kind: str, parameter: str) -> bool:
+        return (kind, parameter) in self._tensors
+
+    def read(self, kind: str, parameter: str) -> Tensor:
+        return self._tensors[kind, parameter]
+
+    def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
+        for wanted, target in targets:
+            target.copy_(self.read(wanted.kind, wanted.parameter))
+
+
+def taken(pieces: Iterable[TensorPiece]) -> dict[tuple[str, str], Tensor]:
+    """Copy the pieces, by kind and parameter."""
+    return {(piece.kind, piece.parameter): piece.data.clone() for piece in pieces}
+
+
+def held(tensors: Mapping[tuple[str, str], Tensor]) -> SavedState:
+    return cast(SavedState, HeldState(tensors))
