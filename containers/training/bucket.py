@@ -123,23 +123,27 @@ class CheckpointBucket:
             )
 
     def publish(self, draft: UnpublishedStep, content: bytes, check: Callable[[], None]) -> None:
-        key = f"{step_name(draft.step)}/{manifest.NAME}"
+        """Replace the manifest only if it is the one that was there before the check."""
+        folder, own = f"{step_name(draft.step)}/", f"{draft.attempt}-{draft.token}/"
+        key = folder + manifest.NAME
+        replaced = self._etag(key)
+        older = [name for name in self.below(folder) if not name.startswith((own, manifest.NAME))]
         check()
-        if draft.step in self.steps():
-            self.discard(draft.step, but=f"{draft.attempt}-{draft.token}/")
-        if self.create(key, content) is None:
+        put = self.replace(key, content, replaced) if replaced else self.create(key, content)
+        if put is None:
             raise FileExistsError(f"another run published {self}/{key} at the same moment")
+        if replaced:
+            self._remove([folder + name for name in older])
 
     def abandon(self, draft: UnpublishedStep) -> None:
         folder = f"{step_name(draft.step)}/{draft.attempt}-{draft.token}/"
         self._remove([folder + name for name in self.below(folder)])
 
-    def discard(self, step: int, but: str | None = None) -> None:
+    def discard(self, step: int) -> None:
         """Remove a step, its manifest first: a step without a manifest does not count."""
         folder = f"{step_name(step)}/"
         self._remove([folder + manifest.NAME])
-        names = [name for name in self.below(folder) if but is None or not name.startswith(but)]
-        self._remove([folder + name for name in names])
+        self._remove([folder + name for name in self.below(folder)])
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
@@ -202,6 +206,14 @@ class CheckpointBucket:
         except FileNotFoundError:
             return None
         return etag if found == content else None
+
+    def _etag(self, key: str) -> str:
+        """Return the ETag of an object, or "" if there is none."""
+        try:
+            with self.failures(key):
+                return self.store.head(self._prefix + key)["e_tag"] or ""
+        except FileNotFoundError:
+            return ""
 
     def _remove(self, keys: list[str]) -> None:
         if keys:

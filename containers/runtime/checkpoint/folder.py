@@ -28,6 +28,7 @@ from slipway.containers.runtime.checkpoint.storage import (
 from slipway.containers.runtime.errors import Refusal
 
 _PUBLISHED = re.compile(r"step-([0-9]{10})", re.ASCII)
+_REPLACED = "replaced"  # a damaged step, moved into the draft that takes its place
 _LEFT_BEHIND = re.compile(r"(step-[0-9]{10}\.(tmp|trash)-|LEASE\.json\.).+", re.ASCII | re.DOTALL)
 
 
@@ -92,11 +93,14 @@ class CheckpointFolder:
         written, target = self._path(draft), self._path(draft.step)
         disk.write_synced(written / manifest.NAME, [content])
         disk.sync_folder(written)
+        is_replaced = target.exists()  # asked before the check: what comes after it is a newer attempt's
         check()
-        if target.exists():
-            disk.discard_folder(target, self._trash(target))
-        written.rename(target)
+        if is_replaced:
+            target.rename(written / _REPLACED)  # fails if a newer attempt has removed the draft
+        written.rename(target)  # fails if a newer attempt has published this step
         disk.sync_folder(self.folder)
+        if is_replaced:
+            disk.discard_folder(target / _REPLACED, self._trash(target))
 
     def abandon(self, draft: UnpublishedStep) -> None:
         disk.discard_folder(self._path(draft), self._trash(self._path(draft)))

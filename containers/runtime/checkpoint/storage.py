@@ -88,8 +88,8 @@ class Storage(Protocol):
         """Write a rank's file durably; call `moved` whenever a piece is taken."""
 
     def publish(self, draft: UnpublishedStep, manifest: bytes, check: Callable[[], None]) -> None:
-        """Make a draft the checkpoint of its step in one action, right after `check`; replace what is
-        there."""
+        """Make a draft the checkpoint of its step in one action, right after `check`; replace what was there
+        before it, and nothing that came later."""
 
     def abandon(self, draft: UnpublishedStep) -> None: ...
 

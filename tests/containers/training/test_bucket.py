@@ -242,6 +242,31 @@ def test_two_writers_of_one_step_publish_one_whole_checkpoint(
     assert is_right(found)
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_who_wakes_after_its_check_leaves_the_step_that_its_successor_published(
+    bucket: CheckpointBucket, s3: Any, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    saved(bucket, 1)
+    if is_damaged:
+        saved(bucket, 2)
+        s3.put_object(Bucket=NAME, Key=f"{PREFIX}/step-0000000002/MANIFEST.json", Body=b"{}")
+    with opened(bucket, 1) as stale:
+        real = Lease.check
+
+        def check_then_sleep_long(lease: Lease) -> None:
+            real(lease)
+            monkeypatch.setattr(Lease, "check", real)
+            saved(bucket, 2, attempt=2)
+
+        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        with pytest.raises(SaveFailed, match=r"another run published .* at the same moment"):
+            save(stale, 2)
+    found = resumed(bucket)
+    assert (found.step, found.manifest.attempt) == (2, 2)
+    assert is_right(found)
+    assert keys(bucket) == files(1, 2)
+
+
 def test_two_jobs_on_one_prefix_are_refused(bucket: CheckpointBucket) -> None:
     with opened(bucket, lease_seconds=0.5), pytest.raises(FolderInUse, match="run r1, attempt 1"):
         Checkpoints(bucket, training(1, run="r2"), say=quiet).__enter__()

@@ -208,6 +208,40 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
     assert not [name for name in steps(tmp_path) if name.startswith("step")]
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_who_wakes_between_check_and_rename_leaves_the_step_that_its_successor_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    saved(tmp_path, 1)
+    if is_damaged:
+        saved(tmp_path, 2)
+        (tmp_path / "step-0000000002" / "rank-00000.safetensors").write_bytes(b"")
+    with opened(tmp_path) as stale:
+        real = Lease.check
+
+        def check_then_sleep_long(lease: Lease) -> None:
+            real(lease)
+            monkeypatch.setattr(Lease, "check", real)
+            saved(tmp_path, 2, attempt=2)
+
+        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        with pytest.raises(SaveFailed):
+            save(stale, 2)
+    found = resumed(tmp_path)
+    assert found is not None
+    assert (found.step, found.manifest.attempt) == (2, 2)
+    assert is_right(found)
+
+
+def test_a_damaged_step_that_is_saved_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    (tmp_path / "step-0000000002" / "rank-00000.safetensors").write_bytes(b"")
+    saved(tmp_path, 2, attempt=2)
+    assert newest(tmp_path) == 2
+    assert steps(tmp_path) == ["step-0000000001", "step-0000000002"]
+    assert steps(tmp_path / "step-0000000002") == ["MANIFEST.json", "rank-00000.safetensors"]
+
+
 def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
     with opened(tmp_path, 3), pytest.raises(Fenced, match="this is attempt 2"):
         opened(tmp_path, 2).__enter__()
