@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -22,7 +23,7 @@ from obstore.store import S3Store
 from slipway.containers.data.sources.locations import bucket_and_key
 from slipway.containers.data.sources.source_s3 import MAY_READ, Bucket, endpoint_of, explained, store
 from slipway.containers.runtime.checkpoint import manifest
-from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES, FolderInUse
+from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
 from slipway.containers.runtime.checkpoint.resume import read_manifest
 from slipway.containers.runtime.checkpoint.storage import (
@@ -40,7 +41,8 @@ _PART_BYTES = 16 << 20  # an upload has at most 10,000 parts, so a rank can writ
 _PARTS_AT_ONCE = 4
 _RANGES_AT_ONCE = 16  # chunks per call of obstore, which reads some of them in parallel
 _MAY_WRITE = "allow s3:PutObject and s3:DeleteObject there to the job's role"
-_TRIES = 3  # for a conditional write whose answer was lost
+_TRIES = 3  # for a conditional write whose answer was lost, or that met another one
+_CONFLICT_SECONDS = 0.2
 
 
 def open_bucket(address: str) -> CheckpointBucket:
@@ -192,8 +194,12 @@ class CheckpointBucket:
             try:
                 put = obstore.put(self.store, self._prefix + key, content, mode=mode, use_multipart=False)  # type: ignore[arg-type]  # as PutMode says
                 return put["e_tag"]
-            except (AlreadyExistsError, PreconditionError, NotFoundError):
-                return self._etag_if(key, content)  # an earlier try succeeded, and its answer was lost
+            except (AlreadyExistsError, PreconditionError, NotFoundError) as error:
+                etag = self._etag_if(key, content)  # an earlier try succeeded, and its answer was lost
+                if etag or condition != "create" or self._etag(key):
+                    return etag
+                failure = error  # 409: S3 wrote nothing, as another request for the key was on its way
+                time.sleep(_CONFLICT_SECONDS)
             except (BaseError, OSError) as error:
                 failure = error
                 if etag := self._etag_if(key, content):
@@ -251,10 +257,7 @@ class BucketLease:
         return found[0] if found else None
 
     def stamp(self) -> Hashable:
-        try:
-            found = self._find()
-        except OSError:
-            return None
+        found = self._find()
         return found[1] if found else None
 
     def create(self, content: bytes, token: str) -> bool:
@@ -264,14 +267,13 @@ class BucketLease:
         self._own = (content, etag or "")
         return etag is not None
 
-    def replace(self, content: bytes, token: str) -> None:
-        """Replace the lease that `read` or `stamp` saw last; raise FolderInUse if another run was faster."""
+    def replace(self, content: bytes, token: str) -> bool:
         seen = self._seen[1]
         put = self._bucket.replace(self._key, content, seen) if seen else None
         etag = put or self._bucket.create(self._key, content)
-        if etag is None:
-            raise FolderInUse(f"another run took {self._bucket} at the same moment", hint="try again")
-        self._own = (content, etag)
+        if etag is not None:
+            self._own = (content, etag)
+        return etag is not None
 
     def renew(self) -> None:
         """Write the lease again with other trailing blanks: the new ETag shows that the holder is alive."""

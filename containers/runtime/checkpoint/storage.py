@@ -40,7 +40,8 @@ class UnpublishedStep:
 
 
 class LeaseFile(Protocol):
-    """Hold the content of a lease. Each method reads or changes it atomically."""
+    """Hold the content of a lease. Each method reads or changes it atomically; a storage that fails is no
+    missing lease."""
 
     def read(self) -> bytes | None:
         """Return the content, or None if there is no lease."""
@@ -51,7 +52,8 @@ class LeaseFile(Protocol):
     def create(self, content: bytes, token: str) -> bool:
         """Write the first lease; return False if there is one."""
 
-    def replace(self, content: bytes, token: str) -> None: ...
+    def replace(self, content: bytes, token: str) -> bool:
+        """Replace the lease that was read or stamped last; return False if it is known to have changed."""
 
     def renew(self) -> None:
         """Change the stamp, but never the content, which may be a newer holder's."""

@@ -18,6 +18,7 @@ from slipway.containers.runtime.checkpoint.folder import (
     CheckpointFolder,
     Fenced,
     FolderInUse,
+    FolderLease,
     Lease,
     this_process,
 )
@@ -242,6 +243,38 @@ def test_a_damaged_step_that_is_saved_again_leaves_nothing_behind(tmp_path: Path
     assert steps(tmp_path / "step-0000000002") == ["MANIFEST.json", "rank-00000.safetensors"]
 
 
+def test_a_lease_that_cannot_be_asked_for_fails_one_save_and_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(lease: FolderLease) -> bytes | None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with opened(tmp_path) as checkpoints:
+        with monkeypatch.context() as broken:
+            broken.setattr(FolderLease, "read", failing)
+            with pytest.raises(SaveFailed, match="Stale file handle"):
+                save(checkpoints, 1)
+        save(checkpoints, 2)
+    assert steps(tmp_path) == ["step-0000000002"]
+
+
+def test_a_storage_that_fails_while_a_lease_is_watched_does_not_free_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path, **options: object) -> os.stat_result:
+        if path.name == "LEASE.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path)
+
+    with opened(tmp_path, lease_seconds=0.5) as holder:
+        real = Path.stat
+        with monkeypatch.context() as broken:
+            broken.setattr(Path, "stat", failing)
+            with pytest.raises(SaveFailed, match="cannot be used: Input/output error"):
+                Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
+        save(holder, 1)
+
+
 def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
     with opened(tmp_path, 3), pytest.raises(Fenced, match="this is attempt 2"):
         opened(tmp_path, 2).__enter__()
@@ -279,7 +312,12 @@ def test_the_lease_of_a_dead_host_is_taken_when_nobody_renews_it(tmp_path: Path)
     assert resumed(tmp_path) is not None
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b"[" * 5000])
+OTHER_TYPES = (
+    b'{"run": "r1", "attempt": "2", "nonce": 1, "seconds": null, "host": 1, "processes": "", "pid": ""}'
+)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b"[" * 5000, OTHER_TYPES])
 def test_a_lease_that_nobody_can_read_is_taken_when_nobody_renews_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "LEASE.json").write_bytes(content)
     saved(tmp_path, 1, lease_seconds=0.2)
