@@ -308,8 +308,11 @@ def _asked(file: LeaseFile) -> Holder | None:
 
 
 def _process_namespace() -> str:
+    """Name the namespace among all machines: the kernel numbers namespaces alike on each, and hosts of
+    SageMaker have the same names in every job."""
     try:
-        return str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return secrets.token_hex(6)  # unknown, so like no other
 

@@ -275,6 +275,23 @@ def test_a_storage_that_fails_while_a_lease_is_watched_does_not_free_it(
         save(holder, 1)
 
 
+def test_a_process_of_another_machine_is_not_taken_for_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each instance of SageMaker is called algo-1, and its kernel numbers the container's namespace alike."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    real, elsewhere = Path.read_text, "4f6c1f0e-0000-4000-8000-000000000000\n"
+    with monkeypatch.context() as other:
+        other.setattr(Path, "read_text", lambda path: elsewhere if path.name == "boot_id" else real(path))
+        other.setattr(os, "getpid", lambda: ended.pid)
+        lease = Lease(lease_of(tmp_path), this_process("r1", 1, 0.5), where="here")
+    with pytest.raises(FolderInUse, match="run r1, attempt 1"):
+        Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
+    lease.check()
+    lease.release()
+
+
 def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
     with opened(tmp_path, 3), pytest.raises(Fenced, match="this is attempt 2"):
         opened(tmp_path, 2).__enter__()
