@@ -168,7 +168,8 @@ def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandle
 
 
 def _token_file(where: NodePaths) -> Path:
-    return where.run / "job-credentials-token"
+    """Return a file that jobs read and cannot replace: root gives it to their user, through whatever link."""
+    return where.state / "job-credentials-token"
 
 
 # Changes from root, as which Systems Manager and systemd run us, to the user that jobs run as.

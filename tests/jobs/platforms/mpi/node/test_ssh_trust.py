@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import (
     private_key_text,
     public_key_text,
 )
-from tests.jobs.platforms.mpi.node.conftest import SECRET, Start
+from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Start
 from tests.local_server import serving
 
 OTHER = "o" * 64
@@ -185,7 +186,23 @@ def test_a_node_that_cannot_close_it_takes_no_jobs(monkeypatch: pytest.MonkeyPat
 def test_a_job_s_sdks_are_told_where_to_ask() -> None:
     told = job_credentials.variables(NodePaths(root=Path("/")))
     assert told[job_credentials.URI_VARIABLE] == "http://127.0.0.1:9911/credentials"
-    assert told[job_credentials.TOKEN_VARIABLE] == "/run/slipway/job-credentials-token"
+    assert told[job_credentials.TOKEN_VARIABLE] == "/run/slipway-node/job-credentials-token"
+
+
+def test_root_touches_nothing_in_the_folder_that_is_the_jobs_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A job that wins the race against root would be given the owner of the file that its link names."""
+    where = NodePaths(root=tmp_path)
+    own = Instance(id="i-0a", address="127.0.0.1")
+    touched: list[Path] = []
+    monkeypatch.setattr(job_credentials, "read_instance", lambda: own)
+    monkeypatch.setattr(job_credentials, "PORT", 0)
+    monkeypatch.setattr(job_credentials, "_started", threading.Lock())
+    monkeypatch.setattr(shutil, "chown", lambda path, *_: touched.append(path))
+    job_credentials.hand_out(where, SETUP, User(name="slipway", uid=1, gid=1, home="/"))
+    assert touched
+    assert not [path for path in touched if path.is_relative_to(where.run)]
 
 
 def test_a_job_of_an_imitated_machine_asks_at_that_machines_address(
