@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from slipway.containers.runtime.launch.supervise import Metadata, is_taken_back
 from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.jobs.platforms.mpi.node.instance import Instance
 from slipway.jobs.platforms.mpi.node.job_credentials import (
@@ -33,6 +34,7 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import (
     private_key_text,
     public_key_text,
 )
+from tests.containers.instance_metadata import INTERRUPTION, instance_metadata
 from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Start
 from tests.local_server import serving
 
@@ -187,6 +189,24 @@ def test_a_job_s_sdks_are_told_where_to_ask() -> None:
     told = job_credentials.variables(NodePaths(root=Path("/")))
     assert told[job_credentials.URI_VARIABLE] == "http://127.0.0.1:9911/credentials"
     assert told[job_credentials.TOKEN_VARIABLE] == "/run/slipway-node/job-credentials-token"
+
+
+def test_a_launcher_hears_from_root_that_ec2_takes_the_node_back(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs cannot reach the metadata service, which alone tells it."""
+    told = job_credentials.variables(NodePaths(root=Path("/")))
+    assert told["AWS_EC2_METADATA_SERVICE_ENDPOINT"] == "http://127.0.0.1:9911"
+    with instance_metadata() as of_the_node:
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", of_the_node.endpoint)
+        assert not is_taken_back(address)
+        of_the_node.documents["/latest/meta-data/iam/security-credentials/"] = "the node's role"
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            Metadata(address).get("/latest/meta-data/iam/security-credentials/")
+        refused.value.close()
+        of_the_node.documents[INTERRUPTION] = '{"action": "terminate", "time": "2026-11-26T12:00:00Z"}'
+        assert is_taken_back(address)
+    assert not is_taken_back(address), "no answer is no notice"
 
 
 def test_root_touches_nothing_in_the_folder_that_is_the_jobs_own(
