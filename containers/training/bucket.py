@@ -41,6 +41,8 @@ _PART_BYTES = 16 << 20  # an upload has at most 10,000 parts, so a rank can writ
 _PARTS_AT_ONCE = 4
 _RANGES_AT_ONCE = 16  # chunks per call of obstore, which reads some of them in parallel
 _MAY_WRITE = "allow s3:PutObject and s3:DeleteObject there to the job's role"
+# Parts of obstore's messages for what only a person mends.
+_LASTING = ("<Code>NoSuchBucket<", "403 Forbidden", "401 Unauthorized", "PermanentRedirect")
 _TRIES = 3  # for a conditional write whose answer was lost, or that met another one
 _CONFLICT_SECONDS = 0.2
 
@@ -238,7 +240,9 @@ class CheckpointBucket:
 
     def _explained(self, error: BaseException | None, key: str, permission: str) -> Unreachable:
         assert isinstance(error, Exception), "something failed"
-        return Unreachable(str(explained(error, f"{self}/{key}", permission)))
+        found = Unreachable(str(explained(error, f"{self}/{key}", permission)))
+        found.lasts = any(words in str(error) for words in _LASTING)
+        return found
 
 
 class BucketLease:

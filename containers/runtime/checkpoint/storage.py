@@ -26,6 +26,8 @@ LARGEST_STEP = 10**10 - 1
 class Unreachable(OSError):
     """The storage does not answer, so its checkpoints may still be sound."""
 
+    lasts = False  # True: no later attempt would find it otherwise
+
 
 Stretches = Sequence[tuple[int, int]]  # of a file: the first byte, and the one after the last
 

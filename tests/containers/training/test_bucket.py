@@ -15,6 +15,7 @@ from slipway.containers.data.sources import source_s3
 from slipway.containers.data.sources.source_s3 import Bucket
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, SaveFailed
 from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse, Lease
+from slipway.containers.runtime.checkpoint.resume import saved_batch
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.bucket import BucketLease, CheckpointBucket
 from slipway.yard.endpoint import Yard
@@ -139,6 +140,25 @@ def test_a_bucket_that_does_not_answer_is_no_damage(
             checkpoints.resume()
         assert refused.value.exit_code == RESUMABLE_EXIT_CODE
         unscript(shared_yard)
+
+
+def test_a_bucket_that_does_not_answer_at_the_begin_ends_the_attempt_resumable(
+    bucket: CheckpointBucket, shared_yard: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(bucket, 1)
+    fault(shared_yard, "PutObject", FaultKind.SERVER_ERROR, times=50)
+    with pytest.raises(Interruption, match="cannot be used now") as refused:
+        opened(bucket, 2).__enter__()
+    assert refused.value.exit_code == RESUMABLE_EXIT_CODE
+    unscript(shared_yard)
+    fault(shared_yard, "ListObjectsV2", FaultKind.SERVER_ERROR, times=50)
+    with pytest.raises(Interruption, match="cannot be used"):
+        saved_batch(bucket)
+    unscript(shared_yard)
+    with monkeypatch.context() as denied, denying(denied, 403, "AccessDenied"):
+        denied.setattr(bucket, "_bucket", Bucket(NAME, os.environ["AWS_ENDPOINT_URL_S3"], None))
+        with pytest.raises(SaveFailed, match="access is denied"):
+            opened(bucket, 2).__enter__()
 
 
 def test_keys_that_have_expired_end_the_resuming_resumable(
