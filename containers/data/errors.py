@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
 
 
 class DataError(Refusal):
     """Something is wrong with the data, the arguments or the machine, and the user can fix it."""
+
+
+class PassingError(DataError):
+    """A service failed that may work again: another attempt may succeed."""
+
+    exit_code = RESUMABLE_EXIT_CODE
 
 
 def unwritable(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -22,7 +23,7 @@ from obstore.store import S3Store
 from slipway.containers.data.sources.locations import bucket_and_key
 from slipway.containers.data.sources.source_s3 import MAY_READ, Bucket, endpoint_of, explained, store
 from slipway.containers.runtime.checkpoint import manifest
-from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES, FolderInUse
+from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
 from slipway.containers.runtime.checkpoint.resume import read_manifest
 from slipway.containers.runtime.checkpoint.storage import (
@@ -40,7 +41,10 @@ _PART_BYTES = 16 << 20  # an upload has at most 10,000 parts, so a rank can writ
 _PARTS_AT_ONCE = 4
 _RANGES_AT_ONCE = 16  # chunks per call of obstore, which reads some of them in parallel
 _MAY_WRITE = "allow s3:PutObject and s3:DeleteObject there to the job's role"
-_TRIES = 3  # for a conditional write whose answer was lost
+# Parts of obstore's messages for what only a person mends.
+_LASTING = ("<Code>NoSuchBucket<", "403 Forbidden", "401 Unauthorized", "PermanentRedirect")
+_TRIES = 3  # for a conditional write whose answer was lost, or that met another one
+_CONFLICT_SECONDS = 0.2
 
 
 def open_bucket(address: str) -> CheckpointBucket:
@@ -123,23 +127,27 @@ class CheckpointBucket:
             )
 
     def publish(self, draft: UnpublishedStep, content: bytes, check: Callable[[], None]) -> None:
-        key = f"{step_name(draft.step)}/{manifest.NAME}"
+        """Replace the manifest only if it is the one that was there before the check."""
+        folder, own = f"{step_name(draft.step)}/", f"{draft.attempt}-{draft.token}/"
+        key = folder + manifest.NAME
+        replaced = self._etag(key)
+        older = [name for name in self.below(folder) if not name.startswith((own, manifest.NAME))]
         check()
-        if draft.step in self.steps():
-            self.discard(draft.step, but=f"{draft.attempt}-{draft.token}/")
-        if self.create(key, content) is None:
+        put = self.replace(key, content, replaced) if replaced else self.create(key, content)
+        if put is None:
             raise FileExistsError(f"another run published {self}/{key} at the same moment")
+        if replaced:
+            self._remove([folder + name for name in older])
 
     def abandon(self, draft: UnpublishedStep) -> None:
         folder = f"{step_name(draft.step)}/{draft.attempt}-{draft.token}/"
         self._remove([folder + name for name in self.below(folder)])
 
-    def discard(self, step: int, but: str | None = None) -> None:
+    def discard(self, step: int) -> None:
         """Remove a step, its manifest first: a step without a manifest does not count."""
         folder = f"{step_name(step)}/"
         self._remove([folder + manifest.NAME])
-        names = [name for name in self.below(folder) if but is None or not name.startswith(but)]
-        self._remove([folder + name for name in names])
+        self._remove([folder + name for name in self.below(folder)])
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
@@ -188,8 +196,12 @@ class CheckpointBucket:
             try:
                 put = obstore.put(self.store, self._prefix + key, content, mode=mode, use_multipart=False)  # type: ignore[arg-type]  # as PutMode says
                 return put["e_tag"]
-            except (AlreadyExistsError, PreconditionError, NotFoundError):
-                return self._etag_if(key, content)  # an earlier try succeeded, and its answer was lost
+            except (AlreadyExistsError, PreconditionError, NotFoundError) as error:
+                etag = self._etag_if(key, content)  # an earlier try succeeded, and its answer was lost
+                if etag or condition != "create" or self._etag(key):
+                    return etag
+                failure = error  # 409: S3 wrote nothing, as another request for the key was on its way
+                time.sleep(_CONFLICT_SECONDS)
             except (BaseError, OSError) as error:
                 failure = error
                 if etag := self._etag_if(key, content):
@@ -202,6 +214,14 @@ class CheckpointBucket:
         except FileNotFoundError:
             return None
         return etag if found == content else None
+
+    def _etag(self, key: str) -> str:
+        """Return the ETag of an object, or "" if there is none."""
+        try:
+            with self.failures(key):
+                return self.store.head(self._prefix + key)["e_tag"] or ""
+        except FileNotFoundError:
+            return ""
 
     def _remove(self, keys: list[str]) -> None:
         if keys:
@@ -220,7 +240,9 @@ class CheckpointBucket:
 
     def _explained(self, error: BaseException | None, key: str, permission: str) -> Unreachable:
         assert isinstance(error, Exception), "something failed"
-        return Unreachable(str(explained(error, f"{self}/{key}", permission)))
+        found = Unreachable(str(explained(error, f"{self}/{key}", permission)))
+        found.lasts = any(words in str(error) for words in _LASTING)
+        return found
 
 
 class BucketLease:
@@ -239,10 +261,7 @@ class BucketLease:
         return found[0] if found else None
 
     def stamp(self) -> Hashable:
-        try:
-            found = self._find()
-        except OSError:
-            return None
+        found = self._find()
         return found[1] if found else None
 
     def create(self, content: bytes, token: str) -> bool:
@@ -252,14 +271,13 @@ class BucketLease:
         self._own = (content, etag or "")
         return etag is not None
 
-    def replace(self, content: bytes, token: str) -> None:
-        """Replace the lease that `read` or `stamp` saw last; raise FolderInUse if another run was faster."""
+    def replace(self, content: bytes, token: str) -> bool:
         seen = self._seen[1]
         put = self._bucket.replace(self._key, content, seen) if seen else None
         etag = put or self._bucket.create(self._key, content)
-        if etag is None:
-            raise FolderInUse(f"another run took {self._bucket} at the same moment", hint="try again")
-        self._own = (content, etag)
+        if etag is not None:
+            self._own = (content, etag)
+        return etag is not None
 
     def renew(self) -> None:
         """Write the lease again with other trailing blanks: the new ETag shows that the holder is alive."""

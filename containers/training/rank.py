@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
+from slipway.containers.runtime.checkpoint.storage import Unreachable
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
@@ -39,6 +40,8 @@ def run_rank(
         if error.name != "torch":
             raise
         return _fail(f"{error}; install the extra 'training'", MISTAKE_EXIT_CODE)
+    except Unreachable as error:
+        return _fail(str(error), MISTAKE_EXIT_CODE if error.lasts else RESUMABLE_EXIT_CODE)
     except RuntimeError as error:
         return _end(error)
     return 0

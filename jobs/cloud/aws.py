@@ -23,6 +23,10 @@ from slipway.jobs.words.names import checked_region
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: HeadObject's code, since its answer has no body
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+# botocore's names of what a network does.
+_NOT_REACHED = frozenset(
+    {"ConnectionClosedError", "ConnectTimeoutError", "EndpointConnectionError", "ReadTimeoutError"}
+)
 
 ANY_PURPOSE = "PURPOSE"
 
@@ -70,6 +74,14 @@ def is_refusal(error: BaseException) -> bool:
     """Return True if AWS refused a call because the caller's policies do not allow it."""
     answer = (getattr(error, "response", None) or {}).get("Error", {})
     return (error.code if isinstance(error, NoAnswer) else answer.get("Code")) in _DENIED
+
+
+def may_answer_later(error: BaseException) -> bool:
+    """Return True if AWS was not reached, or failed itself: the caller need change nothing."""
+    answer = getattr(error, "response", None) or {}
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    name = error.code if isinstance(error, NoAnswer) else type(error).__name__
+    return name in _NOT_REACHED or status in SERVER_ERRORS or is_throttled(answer)
 
 
 def endpoint() -> str | None:

@@ -210,9 +210,10 @@ def encode_answer(answer: SlurmAnswer) -> str:
     whole, jobs = asdict(replace(answer, jobs=())), [asdict(job) for job in answer.jobs]
 
     def encoded(fewer: int) -> str:
-        text = json.dumps(
-            {**whole, "jobs": jobs[fewer:], "left_out": answer.left_out + fewer}, sort_keys=True
-        )
+        gone = {job["id"] for job in jobs[:fewer]}
+        attempts = [each for each in whole["attempts"] if each["job"] not in gone]
+        left = {"jobs": jobs[fewer:], "attempts": attempts, "left_out": answer.left_out + fewer}
+        text = json.dumps({**whole, **left}, sort_keys=True)
         if len(text) > _PLAIN_CHARACTERS:
             text = json.dumps({_PACKED: base64.b64encode(zlib.compress(text.encode(), 9)).decode()})
         return text

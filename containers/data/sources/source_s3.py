@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.errors import DataError, PassingError
 from slipway.containers.data.sources.locations import bucket_and_key, is_loopback
 from slipway.containers.data.sources.sources import FetchSource, SourceFile, check_name
 
@@ -63,6 +63,7 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
     ("empty path segment", "a key has an empty part", "use keys without '..', '.' or '//'"),
     ("error sending request", "S3 does not answer", "check the network, AWS_REGION and AWS_ENDPOINT_URL"),
 )
+_PASSING = re.compile(r"status code: (?:5\d\d|429)\b|error sending request|<Code>ExpiredToken<")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +191,12 @@ def opened(bucket: Bucket) -> S3Store:
 def explained(error: Exception, location: str, permission: str = MAY_READ) -> DataError:
     """Explain a failure of obstore without its text; `permission` says what to allow if access is denied."""
     message = str(error)
+    kind = PassingError if _PASSING.search(message) else DataError
     for words, what, hint in CAUSES:
         if words in message:
-            return DataError(f"{location}: {what}", hint=hint or permission)
+            return kind(f"{location}: {what}", hint=hint or permission)
     code = re.search(r"<Code>(\w{1,60})<", message) or re.search(r"status code: (\d{3})", message)
-    return DataError(
+    return kind(
         f"{location}: the request failed: {code[1] if code else type(error).__name__}",
         hint="run the same command again",
     )

@@ -8,7 +8,15 @@ from importlib import import_module
 from typing import Any
 
 from slipway.containers.recipes.command.config import SECRETS_PREFIX
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Interruption, Refusal
+
+# What passes by itself: names of botocore's exceptions, and codes of Secrets Manager (API Reference).
+_PASSING = frozenset(
+    {
+        *("ConnectTimeoutError", "ConnectionClosedError", "EndpointConnectionError", "ReadTimeoutError"),
+        *("CredentialRetrievalError", "ExpiredTokenException", "InternalServiceError", "ThrottlingException"),
+    }
+)
 
 
 def read_secrets(names: Mapping[str, str], client: Any = None) -> dict[str, str]:
@@ -36,6 +44,8 @@ def _read(name: str, client: Any) -> str:
         raise Refusal(f"the secret {name} holds bytes", hint="store it with --secret-string") from None
     except Exception as error:  # noqa: BLE001 - botocore's errors have no common base that is known without it
         code = getattr(error, "response", {}).get("Error", {}).get("Code", type(error).__name__)
+        if code in _PASSING:
+            raise Interruption(f"the secret {name} cannot be read now: {code}") from None
         raise Refusal(
             f"the secret {name} cannot be read: {code}",
             hint=f"aws secretsmanager create-secret --name {name} --secret-string file://FILE, in the region "

@@ -17,10 +17,16 @@ from types import TracebackType
 
 from slipway.containers.runtime.checkpoint.folder import DEFAULT_SECONDS, Lease, this_process
 from slipway.containers.runtime.checkpoint.resume import Mode, Resumed, Search, Take, Training
-from slipway.containers.runtime.checkpoint.storage import LARGEST_STEP, FilePiece, Storage
+from slipway.containers.runtime.checkpoint.storage import (
+    LARGEST_STEP,
+    FilePiece,
+    Storage,
+    Unreachable,
+    reason,
+)
 from slipway.containers.runtime.checkpoint.writing import SaveFailed, Writer, by_main
 from slipway.containers.runtime.collective import ALONE, Collective, Json
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.observe.progress import Heartbeat
 
 __all__ = ["FEWEST_KEPT", "Checkpoints", "Mode", "Resumed", "SaveFailed", "Take", "Training"]
@@ -143,6 +149,14 @@ class Checkpoints:
             self._say(f"warning: {failure}")
 
     def _open(self) -> str:
+        try:
+            return self._take()
+        except Unreachable as error:
+            if error.lasts:
+                raise
+            raise Interruption(f"{self.storage} cannot be used now: {reason(error)}") from None
+
+    def _take(self) -> str:
         file = self.storage.open()
         holder = this_process(self._training.run, self._training.attempt, self.lease_seconds)
         self._writer.lease = Lease(file, holder, where=str(self.storage))

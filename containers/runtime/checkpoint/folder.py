@@ -28,6 +28,7 @@ from slipway.containers.runtime.checkpoint.storage import (
 from slipway.containers.runtime.errors import Refusal
 
 _PUBLISHED = re.compile(r"step-([0-9]{10})", re.ASCII)
+_REPLACED = "replaced"  # a damaged step, moved into the draft that takes its place
 _LEFT_BEHIND = re.compile(r"(step-[0-9]{10}\.(tmp|trash)-|LEASE\.json\.).+", re.ASCII | re.DOTALL)
 
 
@@ -92,11 +93,14 @@ class CheckpointFolder:
         written, target = self._path(draft), self._path(draft.step)
         disk.write_synced(written / manifest.NAME, [content])
         disk.sync_folder(written)
+        is_replaced = target.exists()  # asked before the check: what comes after it is a newer attempt's
         check()
-        if target.exists():
-            disk.discard_folder(target, self._trash(target))
-        written.rename(target)
+        if is_replaced:
+            target.rename(written / _REPLACED)  # fails if a newer attempt has removed the draft
+        written.rename(target)  # fails if a newer attempt has published this step
         disk.sync_folder(self.folder)
+        if is_replaced:
+            disk.discard_folder(target / _REPLACED, self._trash(target))
 
     def abandon(self, draft: UnpublishedStep) -> None:
         disk.discard_folder(self._path(draft), self._trash(self._path(draft)))
@@ -139,7 +143,7 @@ class FolderLease:
     def stamp(self) -> Hashable:
         try:
             found = self.path.stat()
-        except OSError:
+        except FileNotFoundError:
             return None
         return found.st_mtime_ns, found.st_ino
 
@@ -150,8 +154,9 @@ class FolderLease:
             return False
         return True
 
-    def replace(self, content: bytes, token: str) -> None:
+    def replace(self, content: bytes, token: str) -> bool:
         disk.replace_file(self.path, content, token=token)
+        return True
 
     def renew(self) -> None:
         os.utime(self.path)
@@ -168,6 +173,7 @@ _MOST_SECONDS = 600.0
 MOST_LEASE_BYTES = 4096
 _RENEWALS = 5  # within one lifetime, so that a busy disk or interpreter does not look dead
 _LOOKS = 20
+_TRIES = 5  # to take a free lease, which its last holder may renew until it learns of that
 
 
 class FolderInUse(Refusal):
@@ -176,6 +182,10 @@ class FolderInUse(Refusal):
 
 class Fenced(Refusal):
     """A newer attempt has taken over, so this one must not publish any more."""
+
+
+_NUMBER, _TEXT = (int, float), (str,)
+_KINDS = {"run": _TEXT, "attempt": (int,), "nonce": _TEXT, "seconds": _NUMBER, "host": _TEXT, "pid": (int,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +197,10 @@ class Holder:
     host: str
     processes: str  # the namespace in which `pid` means something
     pid: int
+
+    def __post_init__(self) -> None:
+        if not all(type(getattr(self, name)) in kinds for name, kinds in _KINDS.items()):
+            raise TypeError("a field of another type")
 
     def __str__(self) -> str:
         return f"run {self.run}, attempt {self.attempt}, process {self.pid} on {self.host}"
@@ -217,9 +231,9 @@ class Lease:
         self._renewal.start()
 
     def check(self) -> None:
-        """Raise Fenced if the lease is lost. Call it right before publishing: a new owner removes what we
-        have not published first."""
-        found = _read(self._file)
+        """Raise Fenced if the lease is lost, or OSError if the storage does not tell. Call it right before
+        publishing: a new owner removes what we have not published first."""
+        found = _asked(self._file)
         if found is None or found.nonce != self.holder.nonce:
             by = found or "another, whose lease cannot be read"
             raise Fenced(f"{self._where} was taken over by {by}; nothing was published")
@@ -243,11 +257,14 @@ class Lease:
 
 def _take(file: LeaseFile, mine: Holder, where: str) -> None:
     content = json.dumps(asdict(mine)).encode()
-    if file.create(content, mine.nonce):
-        return
-    if not _is_free(_read(file), mine, where):
-        _wait_until_dead(file, mine, where)
-    file.replace(content, mine.nonce)
+    for _ in range(_TRIES):
+        if file.create(content, mine.nonce):
+            return
+        if not _is_free(_asked(file), mine, where):
+            _wait_until_dead(file, mine, where)
+        if file.replace(content, mine.nonce):
+            return
+    raise FolderInUse(f"another run took {where} at the same moment", hint="try again")
 
 
 def _is_free(found: Holder | None, mine: Holder, where: str) -> bool:
@@ -261,7 +278,7 @@ def _is_free(found: Holder | None, mine: Holder, where: str) -> bool:
 
 
 def _wait_until_dead(file: LeaseFile, mine: Holder, where: str) -> None:
-    found, before = _read(file), file.stamp()
+    found, before = _asked(file), file.stamp()
     patience = min(found.seconds, _MOST_SECONDS) if found else mine.seconds
     ends = time.monotonic() + patience
     while time.monotonic() < ends:
@@ -277,15 +294,25 @@ def _wait_until_dead(file: LeaseFile, mine: Holder, where: str) -> None:
 
 def _read(file: LeaseFile) -> Holder | None:
     try:
-        record = json.loads(file.read() or b"")
-        return Holder(**record)
-    except (OSError, ValueError, TypeError, Refusal):
+        return _asked(file)
+    except OSError:
+        return None
+
+
+def _asked(file: LeaseFile) -> Holder | None:
+    """Return who holds the lease, None if that cannot be read; raise OSError if the storage fails."""
+    try:
+        return Holder(**json.loads(file.read() or b""))
+    except (ValueError, TypeError, RecursionError, Refusal):
         return None
 
 
 def _process_namespace() -> str:
+    """Name the namespace among all machines: the kernel numbers namespaces alike on each, and hosts of
+    SageMaker have the same names in every job."""
     try:
-        return str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return secrets.token_hex(6)  # unknown, so like no other
 
@@ -295,6 +322,6 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):
         return True
     return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -426,10 +427,11 @@ def check_content(
 
 def saved_batch(storage: Storage) -> int | None:
     """Return the global batch that the newest readable checkpoint was saved with; None if there is none."""
-    for step in storage.steps():
-        try:
-            batch = read_manifest(storage, step).config.get("global_batch")
-        except (DamagedCheckpoint, OtherFormat):
-            continue
-        return batch if isinstance(batch, int) else None
+    try:
+        for step in storage.steps():
+            with suppress(DamagedCheckpoint, OtherFormat):
+                batch = read_manifest(storage, step).config.get("global_batch")
+                return batch if isinstance(batch, int) else None
+    except OSError as error:
+        raise Interruption(f"{storage} cannot be used: {reason(error)}") from None
     return None

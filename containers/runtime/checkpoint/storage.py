@@ -26,6 +26,8 @@ LARGEST_STEP = 10**10 - 1
 class Unreachable(OSError):
     """The storage does not answer, so its checkpoints may still be sound."""
 
+    lasts = False  # True: no later attempt would find it otherwise
+
 
 Stretches = Sequence[tuple[int, int]]  # of a file: the first byte, and the one after the last
 
@@ -40,7 +42,8 @@ class UnpublishedStep:
 
 
 class LeaseFile(Protocol):
-    """Hold the content of a lease. Each method reads or changes it atomically."""
+    """Hold the content of a lease. Each method reads or changes it atomically; a storage that fails is no
+    missing lease."""
 
     def read(self) -> bytes | None:
         """Return the content, or None if there is no lease."""
@@ -51,7 +54,8 @@ class LeaseFile(Protocol):
     def create(self, content: bytes, token: str) -> bool:
         """Write the first lease; return False if there is one."""
 
-    def replace(self, content: bytes, token: str) -> None: ...
+    def replace(self, content: bytes, token: str) -> bool:
+        """Replace the lease that was read or stamped last; return False if it is known to have changed."""
 
     def renew(self) -> None:
         """Change the stamp, but never the content, which may be a newer holder's."""
@@ -88,8 +92,8 @@ class Storage(Protocol):
         """Write a rank's file durably; call `moved` whenever a piece is taken."""
 
     def publish(self, draft: UnpublishedStep, manifest: bytes, check: Callable[[], None]) -> None:
-        """Make a draft the checkpoint of its step in one action, right after `check`; replace what is
-        there."""
+        """Make a draft the checkpoint of its step in one action, right after `check`; replace what was there
+        before it, and nothing that came later."""
 
     def abandon(self, draft: UnpublishedStep) -> None: ...
 

@@ -38,7 +38,7 @@ from slipway.containers.runtime.checkpoint.storage import (
     write_pieces,
 )
 from slipway.containers.runtime.collective import Collective, Json
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.observe.progress import SAVING, WAITING
 
 
@@ -47,7 +47,7 @@ class SaveFailed(Refusal):
 
 
 # Kinds of errors that all ranks raise if rank 0 does.
-_KINDS = {kind.__name__: kind for kind in (SaveFailed, Fenced, FolderInUse, OtherFormat)}
+_KINDS = {kind.__name__: kind for kind in (SaveFailed, Fenced, FolderInUse, OtherFormat, Interruption)}
 
 
 def by_main(collective: Collective, storage: Storage, action: Callable[[], str]) -> str:

@@ -254,6 +254,8 @@ _ANSWER_SECONDS = 1.0
 _TOKEN_HEADER = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
 _INTERRUPTION = "/latest/meta-data/spot/instance-action"
 _REBALANCE = "/latest/meta-data/events/recommendations/rebalance"
+NOTICES = (_INTERRUPTION, _REBALANCE)
+TOKEN_PATH = "/latest/api/token"  # noqa: S105  # a path
 _FAILURES_SAID = 3  # in a row, before it is said: one lost answer is nothing
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
 _MOST_BYTES = 4096
@@ -287,7 +289,7 @@ class Metadata:
         """Return the notice, or None if there is none. A token may run out, or be another's after a stop
         and start."""
         for has_retried in (False, True):
-            self._token = self._token or self._ask("PUT", "/latest/api/token", _TOKEN_HEADER)
+            self._token = self._token or self._ask("PUT", TOKEN_PATH, _TOKEN_HEADER)
             try:
                 return self._ask("GET", path, {"X-aws-ec2-metadata-token": self._token})
             except urllib.error.HTTPError as error:

@@ -205,9 +205,17 @@ class Heartbeat:
         if self._path is None:
             return
         own = f"{self._own_seconds:.6f}" if self._own_seconds else ""
-        with suppress(OSError):
+        content = f"{self._where}\n{time.monotonic_ns()}\n{own}".encode(errors="replace")
+        try:
             fresh = self._path.with_suffix(".new")
-            fresh.write_text(
-                f"{self._where}\n{time.monotonic_ns()}\n{own}", encoding="utf-8", errors="replace"
-            )
+            fresh.write_bytes(content)
             fresh.replace(self._path)
+        except OSError:  # a full disk, say: a launcher that sees no beat would take this rank for stuck
+            self._overwrite(content)
+
+    def _overwrite(self, content: bytes) -> None:
+        """Write over the last beat, which takes no room on a disk that has none."""
+        assert self._path is not None, "somebody watches"
+        with suppress(OSError), self._path.open("r+b", buffering=0) as file:
+            file.write(content)
+            file.truncate()

@@ -82,8 +82,10 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
     )
 
 
-# Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of the
-# node.
+# Tokens only, and one hop. A task of AWS Batch has a network interface of its own, which is no hop away, and
+# would reach the node's role: ECS's agent keeps tasks out (infra/boot/agents/ecs.config; ECS developer guide,
+# "Amazon ECS task IAM role"), and gives them their own. AWS Batch runs no multi-node jobs on Spot, whose
+# notice ranks would hear there.
 _METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
     http_tokens="required", http_put_response_hop_limit=1, http_endpoint="enabled"
 )

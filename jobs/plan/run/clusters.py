@@ -49,6 +49,10 @@ class NoTarget(SlipwayError):
     exit_code = 2
 
 
+class Unreached(SlipwayError):
+    """Reports that AWS could not be reached: what was asked of it is asked again."""
+
+
 @dataclass(slots=True)
 class WatchedRun:
     """Remembers where a run is, and how far its log was read."""
@@ -69,16 +73,33 @@ class ClusterExecutor:
     complete: Callable[[Job, Target], Job] = lambda job, target: job  # fills in what depends on the cluster
     targets: dict[int, Target] = field(default_factory=dict)
     _watched: dict[str, WatchedRun] = field(default_factory=dict)
+    _silent: set[str] = field(default_factory=set)  # the jobs of which AWS told nothing at the last look
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
         pool, target = self.pools[assignment.pool], self._target(assignment.pool)
         wanted = self.complete(as_job(job, assignment, pool, self.tag, attempt), target)
-        sent = submit(wanted, target.name, target.region, agreed=PLAN_AGREED, say=self.say)
+        try:
+            sent = submit(wanted, target.name, target.region, agreed=PLAN_AGREED, say=self.say)
+        except Exception as error:
+            if isinstance(error, SlipwayError) or not aws.may_answer_later(error):
+                raise
+            raise Unreached(f"AWS: {error}") from None
         self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id
 
     def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
-        return {name: self._sight(run) for name, run in runs.items()}
+        found = {}
+        for name, run in runs.items():
+            try:
+                found[name] = self._sight(run)
+            except Exception as error:
+                if not aws.may_answer_later(error):
+                    raise
+                if name not in self._silent:
+                    self.say(f"{name} is looked at again later: {error}")
+                self._silent.add(name)
+        self._silent.difference_update(found)
+        return found
 
     def stop(self, run: str, why: str) -> None:
         found, _ = self._found(run)

@@ -44,6 +44,8 @@ class PlanJournal:
                 raise PlanIsRunning(
                     f"another slipway runs the plan of {self.path}", hint="wait for it, or end it"
                 ) from None
+            except OSError as error:  # not every file system has locks
+                raise self._unusable(error) from None
             self._file = file
             yield self._read(file)
         finally:

@@ -43,7 +43,7 @@ class Executor(Protocol):
         """Submit an attempt and return its id; submitted again, the same attempt has the same id."""
 
     def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
-        """Return what is known of each run, by the name of its job."""
+        """Return what is known of each run that answers now, by the name of its job."""
 
     def stop(self, run: str, why: str) -> None:
         """Ask a run to save and end; do nothing if it has ended already."""

@@ -8,8 +8,12 @@ from typing import NoReturn
 import pytest
 
 from slipway.containers.data.errors import DataError
+from slipway.containers.runtime.checkpoint.storage import Unreachable
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Interruption, Refusal
 from slipway.containers.training.rank import run_rank
+
+DENIED = Unreachable("s3://a: access is denied")
+DENIED.lasts = True
 
 
 def raising(error: BaseException) -> Callable[..., NoReturn]:
@@ -29,6 +33,8 @@ def ends(error: BaseException) -> int:
         (Refusal("no data", hint="set it"), MISTAKE_EXIT_CODE, "no data; set it"),
         (Interruption("asked to end"), RESUMABLE_EXIT_CODE, "asked to end"),
         (DataError("a:5: no column"), MISTAKE_EXIT_CODE, "a:5: no column"),
+        (Unreachable("s3://a: SlowDown"), RESUMABLE_EXIT_CODE, "s3://a: SlowDown"),
+        (DENIED, MISTAKE_EXIT_CODE, "s3://a: access is denied"),
         (
             ImportError("No module named 'torch'", name="torch"),
             MISTAKE_EXIT_CODE,

@@ -257,7 +257,8 @@ def test_an_image_that_makes_no_progress_is_given_up() -> None:
     """The job then fails by name; otherwise its nodes would be billed while they wait for a layer."""
     assert "boot/agents/ecs.config >>/etc/ecs/ecs.config" in text_of("ecs-agent")
     settings = Path(__file__).parents[3] / "infra" / "boot" / "agents" / "ecs.config"
-    assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m" in settings.read_text(encoding="utf-8")
+    assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m\n" in settings.read_text(encoding="utf-8")
+    assert "ECS_AWSVPC_BLOCK_IMDS=true\n" in settings.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("image", [image for image in MACHINE_IMAGES if "slipway-node" in image.components])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from dataclasses import replace
@@ -36,6 +38,19 @@ def test_what_is_written_is_read(journal: Journal) -> None:
     assert journal.read(ENTRY.name) == ENTRY
     journal.write(replace(ENTRY, job_id="b0c1"))
     assert journal.read(ENTRY.name) == replace(ENTRY, job_id="b0c1")
+
+
+def test_a_file_system_without_locks_is_one_clear_line(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    with pytest.raises(NoJournal, match="Function not implemented"), journal.locked(ENTRY.name, lambda: None):
+        raise AssertionError("it was not locked")
+
+
+def without_locks(descriptor: int, how: int) -> None:
+    """Answer as Lustre does that is mounted without the option flock."""
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
 def test_what_was_refused_leaves_nothing(journal: Journal) -> None:

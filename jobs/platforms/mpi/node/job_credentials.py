@@ -2,7 +2,8 @@
 
 The node's own role can read the secret from which all nodes derive their trust. So the metadata service,
 which gives out that role, is closed to everybody but root, and root gives out the narrower role here. The
-SDKs know the two variables ("Container credential provider" of their reference guide).
+SDKs know the two variables ("Container credential provider" of their reference guide). The notice that EC2
+takes a Spot instance back, which launchers ask the metadata service for, root passes on to everybody.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from slipway.containers.runtime.contract.settings import METADATA, METADATA_VARIABLE
+from slipway.containers.runtime.launch.supervise import NOTICES, TOKEN_PATH, Metadata
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import client
 from slipway.jobs.platforms.mpi.node.instance import read_instance
@@ -35,7 +39,7 @@ PORT = 9911
 PATH = "/credentials"
 TABLE = "slipway_jobs"
 CONNECT_USER = "ec2-instance-connect"  # of the package of this name in Ubuntu's AMIs
-METADATA = {"ip": "169.254.169.254", "ip6": "fd00:ec2::254"}
+_CLOSED = {"ip": "169.254.169.254", "ip6": "fd00:ec2::254"}
 _FRESH = timedelta(minutes=10)  # SDKs may ask as late as five minutes before the end
 _LASTS_SECONDS = 3600  # the longest that a role may get for another one
 _NFT_SECONDS = 30.0
@@ -49,8 +53,10 @@ class OpenMetadata(SlipwayError):
 
 
 def variables(where: NodePaths) -> dict[str, str]:
-    """Return the variables by which a job's SDKs find their credentials."""
-    return {URI_VARIABLE: f"http://{_address(where)}:{PORT}{PATH}", TOKEN_VARIABLE: str(_token_file(where))}
+    """Return the variables by which a job's SDKs find their credentials, and its launchers the notice."""
+    server = f"http://{_address(where)}:{PORT}"
+    told = {URI_VARIABLE: f"{server}{PATH}", TOKEN_VARIABLE: str(_token_file(where))}
+    return {**told, **({METADATA_VARIABLE: server} if where.is_machine else {})}
 
 
 def _address(where: NodePaths) -> str:
@@ -63,7 +69,7 @@ def rules(system_users: Sequence[int] = ()) -> str:
     let_in = ", ".join(map(str, (0, *system_users)))
     lines = "".join(
         f"    meta skuid != {{ {let_in} }} {family} daddr {address} reject\n"
-        for family, address in METADATA.items()
+        for family, address in _CLOSED.items()
     )
     chain = f"  chain output {{\n    type filter hook output priority -10; policy accept;\n{lines}  }}\n"
     return f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{chain}}}\n"
@@ -143,20 +149,29 @@ def _assume(setup: Setup) -> Credentials:
 
 def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandler]:
     class JobCredentials(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            is_asked = self.path == TOKEN_PATH  # whatever it is, no notice needs it
+            self._answer(200 if is_asked else 405, b"none")
+
         def do_GET(self) -> None:
+            if self.path in NOTICES:
+                self._answer(*_notice(self.path))
+                return
             given = self.headers.get("Authorization", "")
             if self.path != PATH or not compare_digest(given.encode(), token.encode()):
-                self._answer(403, {"code": "AccessDenied", "message": "this is for jobs of the node"})
+                self._say(403, {"code": "AccessDenied", "message": "this is for jobs of the node"})
                 return
             try:
-                self._answer(200, role.credentials())
+                self._say(200, role.credentials())
             except Exception as error:  # noqa: BLE001 - whatever STS says, the SDK that asks repeats it
-                self._answer(503, {"code": "RoleNotAssumed", "message": str(error)[:200]})
+                self._say(503, {"code": "RoleNotAssumed", "message": str(error)[:200]})
 
-        def _answer(self, status: int, said: Mapping[str, str]) -> None:
-            body = json.dumps(said).encode()
+        def _say(self, status: int, said: Mapping[str, str]) -> None:
+            self._answer(status, json.dumps(said).encode(), "application/json")
+
+        def _answer(self, status: int, body: bytes, kind: str = "text/plain") -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -167,8 +182,18 @@ def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandle
     return JobCredentials
 
 
+def _notice(path: str) -> tuple[int, bytes]:
+    """Ask the metadata service, which only root reaches; return what it says as it would."""
+    try:
+        found = Metadata(os.environ.get(METADATA_VARIABLE) or METADATA).get(path)
+    except (OSError, HTTPException, ValueError):
+        return 503, b""
+    return (404, b"") if found is None else (200, found.encode())
+
+
 def _token_file(where: NodePaths) -> Path:
-    return where.run / "job-credentials-token"
+    """Return a file that jobs read and cannot replace: root gives it to their user, through whatever link."""
+    return where.state / "job-credentials-token"
 
 
 # Changes from root, as which Systems Manager and systemd run us, to the user that jobs run as.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts
+
+_STDOUT = 1
 
 
 class JobLog:
@@ -31,8 +33,11 @@ class JobLog:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")  # one write, or the lines of two threads would mix
-    sys.stdout.flush()
+    """Print a line; a disk that is full costs the log this line, and never the job that prints it."""
+    rest = f"{line}\n".encode(errors="backslashreplace")
+    with suppress(OSError):
+        while rest:  # one write, or the lines of two threads would mix
+            rest = rest[os.write(_STDOUT, rest) :]
 
 
 def _client(region: str) -> Any:

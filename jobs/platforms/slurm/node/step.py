@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -20,6 +19,7 @@ from slipway.jobs.platforms.on_nodes import read_exit_code
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import RETRY_EXIT_CODE
+from slipway.jobs.words.text import Say
 
 _LOOK_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 5.0
@@ -88,7 +88,7 @@ def run_step(step: SrunStep, hear_line: Callable[[str], None], heard: Heard) -> 
         assert process.stdout is not None
         carrying = threading.Thread(target=_carry, args=(process.stdout, hear_line), daemon=True)
         carrying.start()
-        _watch(process, step.job, heard)
+        _watch(process, step.job, heard, hear_line)
         carrying.join(_DRAIN_SECONDS)
     code = _true_code(step.exit_file, process.returncode)
     return StepEnd(code=code, was_warned=heard.warned, was_ended=heard.ended)
@@ -101,7 +101,7 @@ def _carry(source: IO[bytes], hear_line: Callable[[str], None]) -> None:
     lines.end()
 
 
-def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard) -> None:
+def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard, say: Say) -> None:
     """Wait for the end. On Slurm's warning, ask all ranks to save; ask again if there was no answer."""
     asked_at: float | None = None
     has_told = False
@@ -112,16 +112,16 @@ def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard) -> None:
         is_due = asked_at is None or time.monotonic() > asked_at + _ASK_AGAIN_SECONDS
         if heard.warned and not has_told and is_due:
             asked_at = time.monotonic()
-            has_told = _ask_to_save(job)
+            has_told = _ask_to_save(job, say)
 
 
-def _ask_to_save(job: str) -> bool:
+def _ask_to_save(job: str, say: Say) -> bool:
     """Send SIGTERM to the launchers, which give their ranks time to save; srun itself would kill them."""
-    print("[run] the job's time is nearly over: its ranks save and end", flush=True)
+    say("[run] the job's time is nearly over: its ranks save and end")
     try:
         programs.ask(["scancel", "--signal=TERM", job])
     except SlipwayError as error:
-        print(f"[run] error: {error.message}; asking again", file=sys.stderr, flush=True)
+        say(f"[run] error: {error.message}; asking again")
         return False
     return True
 

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from slipway.containers.recipes.command.config import SECRETS_PREFIX, decode_arguments
 from slipway.containers.recipes.command.secrets import read_secrets
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
 from slipway.containers.training.settings import InvalidSettings
 from tests.containers.recipes.command.nodes import Node
 from tests.yard.conftest import RunningYard, yard
@@ -35,6 +36,24 @@ def test_secrets_are_read_by_name_and_no_others_are(yard: RunningYard) -> None:
     assert read_secrets({"KEY": "wandb"}, client) == {"KEY": "s3cret"}
     with pytest.raises(Refusal, match="slipway/jobs/other cannot be read: ResourceNotFoundException"):
         read_secrets({"KEY": "other"}, client)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (EndpointConnectionError(endpoint_url="https://secretsmanager"), RESUMABLE_EXIT_CODE),
+        (ClientError({"Error": {"Code": "ThrottlingException"}}, "GetSecretValue"), RESUMABLE_EXIT_CODE),
+        (ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetSecretValue"), MISTAKE_EXIT_CODE),
+    ],
+)
+def test_a_service_that_does_not_answer_now_is_no_mistake(failure: Exception, code: int) -> None:
+    class Failing:
+        def get_secret_value(self, **_: str) -> None:
+            raise failure
+
+    with pytest.raises(Refusal, match="the secret slipway/jobs/wandb cannot be read") as refused:
+        read_secrets({"KEY": "wandb"}, Failing())
+    assert refused.value.exit_code == code
 
 
 @pytest.mark.parametrize(

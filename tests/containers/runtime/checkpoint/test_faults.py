@@ -18,6 +18,7 @@ from slipway.containers.runtime.checkpoint.folder import (
     CheckpointFolder,
     Fenced,
     FolderInUse,
+    FolderLease,
     Lease,
     this_process,
 )
@@ -208,6 +209,89 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
     assert not [name for name in steps(tmp_path) if name.startswith("step")]
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_who_wakes_between_check_and_rename_leaves_the_step_that_its_successor_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    saved(tmp_path, 1)
+    if is_damaged:
+        saved(tmp_path, 2)
+        (tmp_path / "step-0000000002" / "rank-00000.safetensors").write_bytes(b"")
+    with opened(tmp_path) as stale:
+        real = Lease.check
+
+        def check_then_sleep_long(lease: Lease) -> None:
+            real(lease)
+            monkeypatch.setattr(Lease, "check", real)
+            saved(tmp_path, 2, attempt=2)
+
+        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        with pytest.raises(SaveFailed):
+            save(stale, 2)
+    found = resumed(tmp_path)
+    assert found is not None
+    assert (found.step, found.manifest.attempt) == (2, 2)
+    assert is_right(found)
+
+
+def test_a_damaged_step_that_is_saved_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    (tmp_path / "step-0000000002" / "rank-00000.safetensors").write_bytes(b"")
+    saved(tmp_path, 2, attempt=2)
+    assert newest(tmp_path) == 2
+    assert steps(tmp_path) == ["step-0000000001", "step-0000000002"]
+    assert steps(tmp_path / "step-0000000002") == ["MANIFEST.json", "rank-00000.safetensors"]
+
+
+def test_a_lease_that_cannot_be_asked_for_fails_one_save_and_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(lease: FolderLease) -> bytes | None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with opened(tmp_path) as checkpoints:
+        with monkeypatch.context() as broken:
+            broken.setattr(FolderLease, "read", failing)
+            with pytest.raises(SaveFailed, match="Stale file handle"):
+                save(checkpoints, 1)
+        save(checkpoints, 2)
+    assert steps(tmp_path) == ["step-0000000002"]
+
+
+def test_a_storage_that_fails_while_a_lease_is_watched_does_not_free_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path, **options: object) -> os.stat_result:
+        if path.name == "LEASE.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path)
+
+    with opened(tmp_path, lease_seconds=0.5) as holder:
+        real = Path.stat
+        with monkeypatch.context() as broken:
+            broken.setattr(Path, "stat", failing)
+            with pytest.raises(SaveFailed, match="cannot be used: Input/output error"):
+                Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
+        save(holder, 1)
+
+
+def test_a_process_of_another_machine_is_not_taken_for_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each instance of SageMaker is called algo-1, and its kernel numbers the container's namespace alike."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    real, elsewhere = Path.read_text, "4f6c1f0e-0000-4000-8000-000000000000\n"
+    with monkeypatch.context() as other:
+        other.setattr(Path, "read_text", lambda path: elsewhere if path.name == "boot_id" else real(path))
+        other.setattr(os, "getpid", lambda: ended.pid)
+        lease = Lease(lease_of(tmp_path), this_process("r1", 1, 0.5), where="here")
+    with pytest.raises(FolderInUse, match="run r1, attempt 1"):
+        Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
+    lease.check()
+    lease.release()
+
+
 def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
     with opened(tmp_path, 3), pytest.raises(Fenced, match="this is attempt 2"):
         opened(tmp_path, 2).__enter__()
@@ -245,7 +329,12 @@ def test_the_lease_of_a_dead_host_is_taken_when_nobody_renews_it(tmp_path: Path)
     assert resumed(tmp_path) is not None
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b"[" * 5000])
+OTHER_TYPES = (
+    b'{"run": "r1", "attempt": "2", "nonce": 1, "seconds": null, "host": 1, "processes": "", "pid": ""}'
+)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b"[" * 5000, OTHER_TYPES])
 def test_a_lease_that_nobody_can_read_is_taken_when_nobody_renews_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "LEASE.json").write_bytes(content)
     saved(tmp_path, 1, lease_seconds=0.2)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from slipway.containers.runtime.contract.settings import Settings
+from slipway.containers.runtime.observe import progress as progress_module
 from slipway.containers.runtime.observe.progress import Heartbeat, Progress, RankNode, Stragglers
 from tests.containers.runtime.nodes import Cluster
 
@@ -61,6 +67,30 @@ def test_the_report_says_the_latest_of_every_slow_rank_in_order() -> None:
         "rank 3 on node 1 (b) is slow: 0.900",
         "rank 4 on node 1 (b) is slow: 0.200",
     ]
+
+
+def test_a_rank_is_not_taken_for_stuck_because_its_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: object, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], monotonic_ns=lambda: int(now[0] * 1e9))
+    monkeypatch.setattr(progress_module, "time", clock)
+    progress = Progress(tmp_path, Settings(module="m", arguments=(), processes=1, hang_seconds=10.0))
+    beat = Heartbeat(progress.file_of(0))
+    beat.at("loading the long name of a dataset")
+    progress.look([0])
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_text", full)
+    for step in range(3):
+        now[0] += 11
+        beat.at(str(step))
+        progress.look([0])
+        assert progress.stuck([0]) == {}
+    now[0] += 11
+    assert progress.stuck([0]) == {0: "after step 2"}
 
 
 def paces_of(folder: Path, own_seconds: float | None, steps: int = 11) -> dict[int, float]:

@@ -134,6 +134,7 @@ def test_awss_own_agent_keeps_its_settings_and_gets_ours() -> None:
     settings = written_files(user_data(**GPU))["/etc/ecs/ecs.config"]
     assert settings["append"]
     assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m\n" in settings["content"]
+    assert "ECS_AWSVPC_BLOCK_IMDS=true\n" in settings["content"], "a task could take the node's role"
 
 
 @pytest.mark.parametrize("image", node_images().values(), ids=lambda image: image.name)

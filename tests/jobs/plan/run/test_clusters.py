@@ -8,19 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.code.packing import keep_archive
+from slipway.jobs.plan.run import clusters
 from slipway.jobs.plan.run.clusters import (
     START_SECONDS,
     ClusterExecutor,
     NoTarget,
+    Unreached,
+    WatchedRun,
     as_job,
     completed,
     outcome_of,
     refuse_unfit_commands,
     refuse_unrunnable,
 )
+from slipway.jobs.plan.run.running import MISTAKE
 from slipway.jobs.plan.search.model import (
     Assignment,
     Goal,
@@ -32,7 +37,7 @@ from slipway.jobs.plan.search.model import (
     Pool,
 )
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.run import Cost, JobState, Run
+from slipway.jobs.words.run import Cost, Found, JobState, Run
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.code.projects import write
 from tests.yard.conftest import RunningYard
@@ -128,6 +133,48 @@ def test_each_platform_s_word_for_an_end_is_understood(
     state: JobState, status: str, reason: str | None, outcome: str | None
 ) -> None:
     assert outcome_of(run(state=state, status=status, reason=reason)) == outcome
+
+
+UNREACHED = EndpointConnectionError(endpoint_url="https://batch.us-east-1.amazonaws.com")
+DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeJobs")
+
+
+def test_a_plan_waits_out_a_network_that_fails_and_nothing_else(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    executor = ClusterExecutor(pools=(POOL,), tag="plan-1", say=said.append, targets={0: target})
+    answers: dict[str, Exception | None] = {"j-1": None, "j-2": UNREACHED}
+
+    def refreshed(run_id: str, target: BatchTarget) -> Found[BatchTarget]:
+        if answer := answers[run_id]:
+            raise answer
+        return Found(run=run(id=run_id, state=JobState.WAITING, status="RUNNABLE"), target=target, detail={})
+
+    monkeypatch.setattr(clusters, "refresh", refreshed)
+    executor._watched.update({name: WatchedRun(target) for name in answers})
+    runs = {"one": "j-1", "two": "j-2"}
+    assert list(executor.look(runs)) == list(executor.look(runs)) == ["one"]
+    assert len(said) == 1
+    assert "two is looked at again later: Could not connect" in said[0]
+    answers["j-2"] = None
+    assert list(executor.look(runs)) == ["one", "two"]
+    answers["j-2"] = DENIED
+    with pytest.raises(ClientError):
+        executor.look(runs)
+
+
+def test_an_attempt_that_could_not_be_sent_for_want_of_a_network_is_sent_again(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreached(*_: object, **__: object) -> None:
+        raise UNREACHED
+
+    monkeypatch.setattr(clusters, "submit", unreached)
+    executor = ClusterExecutor(pools=(POOL,), tag="plan-1", targets={0: target})
+    with pytest.raises(Unreached) as refused:  # which a run of a plan tries again
+        executor.send(JOB, assignment(8, 1), 1)
+    assert refused.value.exit_code != MISTAKE
 
 
 def test_nodes_that_a_cluster_has_no_more_are_lost(target: BatchTarget, yard_shell: RunningYard) -> None:

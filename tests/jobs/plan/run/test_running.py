@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from slipway.jobs.report.page import render
 from slipway.jobs.words.errors import InvalidConfig
 from tests.jobs.plan.run.simulated import Killed, Orchestrated, SimulatedCluster, plan_of
 from tests.jobs.plan.search.small import TWO_NODES, best_of_all, job
+from tests.jobs.platforms.test_journal import without_locks
 
 JOBS = (
     job("a", (4, 800), (8, 400)),
@@ -155,6 +157,14 @@ def test_a_job_that_is_as_late_on_either_type_moves_no_more_than_once(tmp_path: 
 
 def test_only_one_process_runs_a_plan(orchestrated: Orchestrated) -> None:
     with PlanJournal(orchestrated.path).opened(), pytest.raises(PlanIsRunning):
+        orchestrated.run()
+
+
+def test_a_plan_beside_which_no_lock_can_be_held_does_not_run(
+    orchestrated: Orchestrated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    with pytest.raises(NoPlanJournal, match="Function not implemented"):
         orchestrated.run()
 
 

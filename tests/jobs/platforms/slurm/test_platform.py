@@ -35,6 +35,7 @@ from slipway.jobs.words.slurm import (
     RUN,
     DamagedAnswer,
     SlurmAnswer,
+    SlurmAttempt,
     SlurmNode,
     SlurmRecord,
     decode_answer,
@@ -289,6 +290,22 @@ def test_of_ten_thousand_jobs_the_newest_that_fit_are_told_and_how_many_are_left
     assert decode_answer(one_more).left_out == 1
     notes = tuple(sha256(b"%d" % n).hexdigest() for n in range(2_000))
     assert decode_answer(encode_answer(SlurmAnswer(notes=notes))).notes == notes, "too long without a job"
+
+
+def test_attempts_of_jobs_that_did_not_fit_are_left_out_with_them() -> None:
+    """Systems Manager would cut the answer, and no command could read any of it."""
+    digits = [int(sha256(b"%d" % n).hexdigest(), 16) % 10**9 for n in range(6_000)]
+    many = tuple(SlurmRecord(**{**_fields(RECORD), "id": str(n)}) for n in range(2_000))
+    attempts = tuple(
+        SlurmAttempt(job=str(n // 3), number=1 + n % 3, started=each, ended=each, exit_code=85)
+        for n, each in enumerate(digits)
+    )
+    text = encode_answer(SlurmAnswer(jobs=many, attempts=attempts))
+    assert len(text) <= MOST_CHARACTERS
+    read = decode_answer(text)
+    assert 0 < read.left_out < len(many)
+    assert read.jobs == many[read.left_out :]
+    assert read.attempts == attempts[3 * read.left_out :]
 
 
 @pytest.mark.parametrize("text", ["", "Killed", '{"packed": "!"}', '{"jobs": [{"id": 7}]}', '{"jobs": 3}'])

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from slipway.containers.runtime.launch.supervise import Metadata, is_taken_back
 from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.jobs.platforms.mpi.node.instance import Instance
 from slipway.jobs.platforms.mpi.node.job_credentials import (
@@ -32,7 +34,8 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import (
     private_key_text,
     public_key_text,
 )
-from tests.jobs.platforms.mpi.node.conftest import SECRET, Start
+from tests.containers.instance_metadata import INTERRUPTION, instance_metadata
+from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Start
 from tests.local_server import serving
 
 OTHER = "o" * 64
@@ -185,7 +188,41 @@ def test_a_node_that_cannot_close_it_takes_no_jobs(monkeypatch: pytest.MonkeyPat
 def test_a_job_s_sdks_are_told_where_to_ask() -> None:
     told = job_credentials.variables(NodePaths(root=Path("/")))
     assert told[job_credentials.URI_VARIABLE] == "http://127.0.0.1:9911/credentials"
-    assert told[job_credentials.TOKEN_VARIABLE] == "/run/slipway/job-credentials-token"
+    assert told[job_credentials.TOKEN_VARIABLE] == "/run/slipway-node/job-credentials-token"
+
+
+def test_a_launcher_hears_from_root_that_ec2_takes_the_node_back(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs cannot reach the metadata service, which alone tells it."""
+    told = job_credentials.variables(NodePaths(root=Path("/")))
+    assert told["AWS_EC2_METADATA_SERVICE_ENDPOINT"] == "http://127.0.0.1:9911"
+    with instance_metadata() as of_the_node:
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", of_the_node.endpoint)
+        assert not is_taken_back(address)
+        of_the_node.documents["/latest/meta-data/iam/security-credentials/"] = "the node's role"
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            Metadata(address).get("/latest/meta-data/iam/security-credentials/")
+        refused.value.close()
+        of_the_node.documents[INTERRUPTION] = '{"action": "terminate", "time": "2026-11-26T12:00:00Z"}'
+        assert is_taken_back(address)
+    assert not is_taken_back(address), "no answer is no notice"
+
+
+def test_root_touches_nothing_in_the_folder_that_is_the_jobs_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A job that wins the race against root would be given the owner of the file that its link names."""
+    where = NodePaths(root=tmp_path)
+    own = Instance(id="i-0a", address="127.0.0.1")
+    touched: list[Path] = []
+    monkeypatch.setattr(job_credentials, "read_instance", lambda: own)
+    monkeypatch.setattr(job_credentials, "PORT", 0)
+    monkeypatch.setattr(job_credentials, "_started", threading.Lock())
+    monkeypatch.setattr(shutil, "chown", lambda path, *_: touched.append(path))
+    job_credentials.hand_out(where, SETUP, User(name="slipway", uid=1, gid=1, home="/"))
+    assert touched
+    assert not [path for path in touched if path.is_relative_to(where.run)]
 
 
 def test_a_job_of_an_imitated_machine_asks_at_that_machines_address(

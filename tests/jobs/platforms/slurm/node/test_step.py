@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,25 @@ def test_what_a_lost_node_had_begun_to_say_is_not_lost() -> None:
 
 
 # A job's log reaches CloudWatch whole and in order, and a sink that fails costs the job nothing.
+
+
+def test_a_step_whose_log_lies_on_a_full_disk_goes_on_to_its_end() -> None:
+    """Nobody would read what srun prints, its pipe would fill up, and every rank would wait to print."""
+    program = """
+import os, sys
+from pathlib import Path
+from slipway.jobs.platforms.slurm.node.job_log import JobLog
+from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts
+from slipway.jobs.platforms.slurm.node.step import Heard, SrunStep, run_step
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+words = ["sh", "-c", "yes 0: a line that more than fills a pipe | head -n 3000"]
+step = SrunStep(words=words, environment=os.environ, job="1", exit_file=Path("/nowhere/exit-code"))
+print(run_step(step, JobLog(SlurmNodeFacts(), "stream").say, Heard()).code, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "0\n")
 
 
 class Sink:
