@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.plan.search.list_schedule import Slot
-from slipway.jobs.plan.search.model import Assignment, Mode, Plan
+from slipway.jobs.plan.search.model import Assignment, Plan
 from slipway.jobs.plan.search.replan import Situation, Solve, Standing, replan
 
 NOTICED_SHARE = 0.1  # share of a job's time after which its speed is known
@@ -124,14 +124,14 @@ class ReplannedRun:
         return {pool.type: ratio for pool in self.plan.pools} if abs(ratio - 1) > NOTICED_ERROR else {}
 
     def _begin(self, assignment: Assignment) -> None:
-        name, what = assignment.job, _what(assignment.mode)
-        modes = {_what(mode): mode for job in self.plan.jobs if job.name == name for mode in job.modes}
+        name, way = assignment.job, assignment.mode.way
+        modes = {mode.way: mode for job in self.plan.jobs if job.name == name for mode in job.modes}
         self._runs[name] = _Run(
-            assignment=replace(assignment, mode=modes[what]),
+            assignment=replace(assignment, mode=modes[way]),
             began=self.now,
             left=self._left[name],
             lost=self.switch_seconds if self._left[name] < 1 else 0,
-            seconds=modes[what].seconds * self.factors[name],
+            seconds=modes[way].seconds * self.factors[name],
         )
 
     def _assignment(self, name: str, slot: Slot) -> Assignment:
@@ -143,7 +143,3 @@ class ReplannedRun:
             seconds=slot.option.seconds,
             placement=slot.placement,
         )
-
-
-def _what(mode: Mode) -> tuple[str, str, int]:
-    return mode.technique, mode.type, mode.devices

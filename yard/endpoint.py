@@ -42,9 +42,14 @@ class Yard(Protocol):
     def secret(self) -> str: ...
 
 
+def own_endpoint() -> str:
+    """Return the address of the running yard, inside it."""
+    return os.environ[ENDPOINT_VARIABLE]
+
+
 def own_client(service: str, region: str) -> Any:
     """Return a client for use inside the running yard, whose server has set both variables."""
-    return _client(os.environ[ENDPOINT_VARIABLE], os.environ[SECRET_VARIABLE], service, region)
+    return _client(own_endpoint(), os.environ[SECRET_VARIABLE], service, region)
 
 
 @lru_cache(maxsize=64)

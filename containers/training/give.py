@@ -125,10 +125,8 @@ class GivenState:
         optimizer: dict[str, dict[str, Tensor]] = {}
         for parameter, sizes in self.state.shapes.items():
             for plain in published_names(self.shape.family, parameter):
-                name, theirs = (
-                    full_name(self.shape.family, plain),
-                    published_sizes(self.shape, parameter, sizes),
-                )
+                name = full_name(self.shape.family, plain)
+                theirs = published_sizes(self.shape, parameter, sizes)
                 model[name] = self._outlined(f"model.{name}", (WEIGHTS, parameter, plain), theirs)
                 moments = {
                     kind: self._outlined(f"optim.state.{name}.{kind}", (kind, parameter, plain), theirs)

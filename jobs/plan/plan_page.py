@@ -8,7 +8,7 @@ from html import escape
 
 from slipway.jobs.plan.search.diff import bound_words, clock, devices_by_node, dollars_of_job
 from slipway.jobs.plan.search.model import Assignment, Objective, Plan, Pool
-from slipway.jobs.report.page import Fact, Page, PageTable, Section
+from slipway.jobs.report.page import Fact, Page, PageTable, Section, safe_text
 from slipway.jobs.words.text import money, printable
 
 
@@ -138,7 +138,7 @@ def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str
     return (
         f'<svg class="plan {axis.name}" viewBox="0 0 {width} {height:g}" role="img" '
         f'aria-labelledby="plan-{suffix}" xmlns="http://www.w3.org/2000/svg">'
-        f'<title id="plan-{suffix}">{_text(title)}; the table below says the same</title>'
+        f'<title id="plan-{suffix}">{safe_text(title)}; the table below says the same</title>'
         f"{_hatch(suffix)}{''.join(_band(band, axis) for band in bands)}{''.join(_ticks(axis, height))}"
         f"<g>{bars}</g>{''.join(_spot(plan, each, bands[each.pool], axis, suffix) for each in runs)}"
         f"{''.join(_limits(plan, axis, height))}</svg>"
@@ -169,7 +169,7 @@ def _band(band: PoolBand, axis: TimeAxis) -> str:
     step = max(1, round(14 / band.node))
     height = band.bottom - band.top
     parts = [
-        f'<text class="pool" x="{axis.left}" y="{band.top - 8:g}">{_text(name)}</text>',
+        f'<text class="pool" x="{axis.left}" y="{band.top - 8:g}">{safe_text(name)}</text>',
         f'<rect class="idle" x="{axis.left}" y="{band.top:g}" width="{axis.width}" height="{height:g}"/>',
     ]
     for node in range(pool.nodes):
@@ -206,7 +206,7 @@ def _bar(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, hue: floa
     if high >= 8 and letters >= 3:
         cut = name if len(name) <= letters else f"{name[: letters - 1]}…"
         label = f'<text class="job" x="{left + 3:.1f}" y="{top + high / 2 + 4:g}">{escape(cut)}</text>'
-    return f"<g><title>{_text(bar_words(plan, each))}</title>{rects}{label}</g>"
+    return f"<g><title>{safe_text(bar_words(plan, each))}</title>{rects}{label}</g>"
 
 
 def bar_words(plan: Plan, each: Assignment) -> str:
@@ -264,7 +264,3 @@ def _limit(kind: str, what: str, seconds: float, axis: TimeAxis, height: float) 
         f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
         f'<text class="{kind}" text-anchor="{side}" x="{x + gap:.1f}" y="{bottom:g}">{words}</text>'
     )
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

@@ -61,19 +61,19 @@ def render(page: Page) -> str:
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(page.title)}</title>
+<title>{safe_text(page.title)}</title>
 <link rel="icon" href="data:,">
 <style>
 {style}</style>
 </head>
 <body>
 <main>
-<h1>{_text(page.title)}</h1>
-<p class="lead">{_text(page.lead)}</p>
+<h1>{safe_text(page.title)}</h1>
+<p class="lead">{safe_text(page.lead)}</p>
 {_facts(page.facts)}
 {sections}
 <h2>What the numbers rest on</h2>
-{"".join(f'<p class="note">{_text(note)}</p>' for note in page.notes)}
+{"".join(f'<p class="note">{safe_text(note)}</p>' for note in page.notes)}
 </main>
 </body>
 </html>
@@ -83,16 +83,18 @@ def render(page: Page) -> str:
 def _facts(facts: Sequence[Fact]) -> str:
     if not facts:
         return ""
-    items = "".join(f"<li><b>{_text(fact.value)}</b><span>{_text(fact.what)}</span></li>" for fact in facts)
+    items = "".join(
+        f"<li><b>{safe_text(fact.value)}</b><span>{safe_text(fact.what)}</span></li>" for fact in facts
+    )
     return f'<ul class="facts">{items}</ul>'
 
 
 def _section(section: Section, number: int) -> str:
-    parts = [f"<h2>{_text(section.title)}</h2>"]
+    parts = [f"<h2>{safe_text(section.title)}</h2>"]
     if section.text:
-        parts.append(f"<p>{_text(section.text)}</p>")
+        parts.append(f"<p>{safe_text(section.text)}</p>")
     if section.chart is not None:
-        caption = f"<figcaption>{_text(section.chart.description)}</figcaption>"
+        caption = f"<figcaption>{safe_text(section.chart.description)}</figcaption>"
         parts.append(f"<figure>{drawn(section.chart, number)}{caption}</figure>")
     if section.drawing:
         parts.append(f"{_scrolled(section.drawing_label)}{section.drawing}</div>")
@@ -102,9 +104,9 @@ def _section(section: Section, number: int) -> str:
 
 
 def _table(table: PageTable) -> str:
-    head = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in table.headings)
+    head = "".join(f'<th scope="col">{safe_text(heading)}</th>' for heading in table.headings)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        "<tr>" + "".join(f"<td>{safe_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
     return (
         f"{_scrolled(table.caption)}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
@@ -112,10 +114,11 @@ def _table(table: PageTable) -> str:
 
 
 def _scrolled(label: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(label)}">'
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{safe_text(label)}">'
 
 
-def _text(text: str) -> str:
+def safe_text(text: str) -> str:
+    """Return text for HTML in which nothing is markup, and no character hides or moves others."""
     return escape(printable(text))
 
 

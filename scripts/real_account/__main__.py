@@ -78,7 +78,7 @@ class Asked(TypedDict):
 def main(**asked: Unpack[Asked]) -> None:
     """Try on a real account, for a few dollars, what the documentation promises.
 
-    It makes two small clusters and the bakeries of their AMIs, tries claim by claim, and takes everything
+    It makes small clusters and the bakeries of their AMIs, tries claim by claim, and takes everything
     away, whatever fails, also after Ctrl-C. Run it again after it was killed: it goes on where it stopped,
     and takes away what was left. Whatever stood in the account before is left alone.
     """

@@ -40,7 +40,7 @@ def mounts_below(folder: Path) -> list[str]:
 
 def processes_below(process: int) -> list[str]:
     """Return the command lines of a process's descendants that do not end within our patience."""
-    return sorted(_command(each) for each in _descendants(process) if not _ends(each))
+    return sorted(_command(each) for each in _descendants(process) if not has_ended(each))
 
 
 def _descendants(process: int) -> Iterator[int]:
@@ -56,7 +56,8 @@ def _descendants(process: int) -> Iterator[int]:
         wanted += children
 
 
-def _ends(process: int) -> bool:
+def has_ended(process: int) -> bool:
+    """Wait for a process, and return True if it ended within our patience."""
     try:
         descriptor = os.pidfd_open(process)
     except ProcessLookupError:

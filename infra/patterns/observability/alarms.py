@@ -92,7 +92,7 @@ class ClusterAlarms(Construct):
 def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], StuckEvents]:
     """Watch for jobs stuck in RUNNABLE (AWS Batch user guide, "Job queue blocked events")."""
 
-    def events_of(scope: Construct) -> StuckEvents:
+    def stuck(scope: Construct) -> StuckEvents:
         queue_arn = Stack.of(scope).format_arn(
             service="batch",
             resource="job-queue",
@@ -109,19 +109,19 @@ def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], St
             "Its nodes may be billed meanwhile. It is cancelled if that lasts.",
         )
 
-    return events_of
+    return stuck
 
 
 def failed_launches(cluster: str, node_group: str) -> Callable[[Construct], StuckEvents]:
     """Watch for "EC2 Instance Launch Unsuccessful": no capacity, no quota, or no rights."""
-    events_of = StuckEvents(
+    stuck = StuckEvents(
         what=f"Nodes of cluster {cluster} that could not be started",
         source="aws.autoscaling",
         detail_type="EC2 Instance Launch Unsuccessful",
         detail={"AutoScalingGroupName": [node_group]},
         message=f"A node of Slipway cluster {cluster} could not be started: {event_detail('StatusMessage')}",
     )
-    return lambda _scope: events_of
+    return lambda _scope: stuck
 
 
 def event_detail(field: str) -> str:

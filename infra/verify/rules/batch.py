@@ -15,7 +15,7 @@ from slipway.infra.verify.rules.template import (
     multi_node_jobs,
     resources,
 )
-from slipway.jobs.words.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type, vcpus_of
 from slipway.jobs.words.images.aws_images import is_published_by_aws
 
 _JOB = "AWS::Batch::JobDefinition"
@@ -189,15 +189,10 @@ def room_for_every_node(template: Template) -> Iterator[Finding]:
     )
     for name, properties in resources(template, _POOL):
         pool = properties.get("ComputeResources", {})
-        needed = most * max(map(_vcpus, pool.get("InstanceTypes", [])), default=0)
+        needed = most * max(map(vcpus_of, pool.get("InstanceTypes", [])), default=0)
         if pool.get("MaxvCpus", 0) < needed:
             message = f"MaxvCpus is {pool.get('MaxvCpus')}; {most} nodes need {needed}"
             yield Finding(where=name, message=message)
-
-
-def _vcpus(name: str) -> int:
-    known = find_instance_type(name)
-    return known.vcpus if known else 0
 
 
 def nothing_runs_idle(template: Template) -> Iterator[Finding]:

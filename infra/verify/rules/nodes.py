@@ -1,4 +1,7 @@
-"""Rules for launch templates: metadata with tokens only, encrypted disks, no public address, no key pair."""
+"""Rules for nodes: their launch templates, and the Auto Scaling groups that start them.
+
+A launch template asks for tokens, encrypts its disks, and gives no public address and no key pair.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from slipway.jobs.clusters.neighbours import (
     share_words,
 )
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
-from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, find_instance_type
+from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, vcpus_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +34,11 @@ class OwnMachines:
 
     @property
     def vcpus(self) -> int:
-        return self.count * _vcpus(self.instance_type)
+        return self.count * vcpus_of(self.instance_type)
 
     @property
     def words(self) -> str:
-        return f"{self.count} {self.noun} × {_vcpus(self.instance_type)} vCPUs"
+        return f"{self.count} {self.noun} × {vcpus_of(self.instance_type)} vCPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def _of_neighbour(neighbour: Neighbour) -> Iterator[tuple[str, str, int]]:
 def _counted(code: str, quotas: Sequence[Mapping[str, Any]], machines: Iterable[tuple[str, str, int]]) -> int:
     """Return the vCPUs of those machines that a quota counts; capacity blocks count against none."""
     return sum(
-        count * _vcpus(type_)
+        count * vcpus_of(type_)
         for type_, market, count in machines
         if market != CAPACITY_BLOCK
         and (quota := find_quota(quotas, type_, market)) is not None
@@ -159,9 +159,3 @@ def _counted(code: str, quotas: Sequence[Mapping[str, Any]], machines: Iterable[
 def _code(machines: OwnMachines, quotas: Sequence[Mapping[str, Any]]) -> str:
     quota = find_quota(quotas, machines.instance_type, machines.market)
     return quota.code if quota else ""
-
-
-def _vcpus(type_: str) -> int:
-    """Return a type's vCPUs; a type newer than this version of Slipway counts 0."""
-    known = find_instance_type(type_)
-    return known.vcpus if known else 0

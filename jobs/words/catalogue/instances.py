@@ -131,6 +131,12 @@ def find_instance_type(name: str) -> InstanceType | None:
     return next((each for each in known if each.name == name), None) or _find_among_all(name)
 
 
+def vcpus_of(name: str) -> int:
+    """Return a type's vCPUs; 0 for a type that is newer than this version of Slipway."""
+    known = find_instance_type(name)
+    return known.vcpus if known else 0
+
+
 def names_like(name: str) -> list[str]:
     """Return the names of all types: SageMaker's if the name begins with its prefix, else EC2's."""
     if not name.startswith(SAGEMAKER):

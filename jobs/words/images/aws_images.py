@@ -146,7 +146,7 @@ def published_image(containers: Path, name: str, *, region: str, device: str) ->
             hint="add it to jobs/words/images/aws_images.py, or use another region",
         )
     if device not in published:
-        held = ", ".join(sorted(published.keys() - _NO_DEVICE))
+        held = ", ".join(sorted(published.keys() - {"repository"}))
         raise NoPublishedImage(
             f"image '{name}' has no tag for {device}; it has {held}",
             hint=f"use another instance type, or add one to containers/images/{name}/lock.toml",
@@ -161,6 +161,3 @@ def is_published_by_aws(uri: str) -> bool:
 
 def registry_account(region: str) -> str | None:
     return _REGISTRIES.get(region) or (_REGISTRY if region in _SHARES_IT else None)
-
-
-_NO_DEVICE = {"repository"}

@@ -6,7 +6,6 @@ Sources: CloudFormation user guide, "Custom resource request types", "… respon
 from __future__ import annotations
 
 import json
-import os
 import queue
 import secrets
 import time
@@ -21,7 +20,7 @@ from slipway.yard.cloudformation.resources.registry import CUSTOM, CUSTOM_RESOUR
 from slipway.yard.cloudformation.resources.scope import ResourceScope
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.scope import Pending
-from slipway.yard.endpoint import CONTROL_PATH, ENDPOINT_VARIABLE
+from slipway.yard.endpoint import CONTROL_PATH, own_endpoint
 from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import keys, roles
@@ -201,7 +200,7 @@ class ExpectedResponse:
 def expected() -> Iterator[ExpectedResponse]:
     """Open a URL for a response, and close it at the end of the block."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    one = ExpectedResponse(url=f"{os.environ[ENDPOINT_VARIABLE]}{CONTROL_PATH}{PATH}{secret}")
+    one = ExpectedResponse(url=f"{own_endpoint()}{CONTROL_PATH}{PATH}{secret}")
     _expected[secret] = one
     try:
         yield one

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from slipway.yard.endpoint import own_endpoint
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import log_stream
 from slipway.yard.machines.isolation.tiers import best_tier
@@ -110,7 +111,7 @@ class _Run:
         elif event.name == "exited":
             self.code = event.code
         elif event.name == "ready":
-            processes.open_doors(event, plan.endpoint(), self.invocation.function.subnet)
+            processes.open_doors(event, own_endpoint(), self.invocation.function.subnet)
 
     def _ended_early(self) -> dict[str, str]:
         message = (

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard import state
-from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
+from slipway.yard.endpoint import ACCOUNT, own_endpoint
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
@@ -37,10 +37,6 @@ class FunctionInvocation:
     request_id: str
     stream: str  # in the function's log group
     session: RoleSession
-
-
-def endpoint() -> str:
-    return os.environ[ENDPOINT_VARIABLE]
 
 
 def write(invocation: FunctionInvocation, tier: Tier, folder: Path) -> Path:
@@ -86,7 +82,7 @@ def _written(folder: Path, tier: Tier, node: Mapping[str, Any]) -> Path:
     plan = {
         "tier": tier.name,
         "isolated": tier.isolated,
-        "port": urlsplit(endpoint()).port,
+        "port": urlsplit(own_endpoint()).port,
         "keep": needed(),
         "home": home.plan(needed(), state.home()),
         "nodes": [node],
@@ -101,7 +97,7 @@ def _request(invocation: FunctionInvocation, task: str) -> dict[str, Any]:
     return {
         "handler": function.handler,
         "task": task,
-        "yard": urlsplit(endpoint()).netloc,
+        "yard": urlsplit(own_endpoint()).netloc,
         "timeout_s": function.timeout_s,
         "context": {
             "function_name": function.name,
@@ -138,7 +134,7 @@ def _environment(invocation: FunctionInvocation, task: str) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": key.access_key_id,
         "AWS_SECRET_ACCESS_KEY": key.secret,
         "AWS_SESSION_TOKEN": key.token,
-        "AWS_ENDPOINT_URL": endpoint(),
+        "AWS_ENDPOINT_URL": own_endpoint(),
         "AWS_EC2_METADATA_DISABLED": "true",
         "LAMBDA_TASK_ROOT": task,
         "LAMBDA_RUNTIME_DIR": str(HANDLER.parent),

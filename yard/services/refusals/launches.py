@@ -123,7 +123,7 @@ def _architecture(data: Launch, known: InstanceType | None, region: str) -> None
     """
     image = there.find_image(str(data.get("ImageId") or ""), region)
     if known and image is not None and image.architecture not in (None, known.architecture):
-        raise _value(
+        raise volumes.invalid_value(
             f"The architecture '{known.architecture}' of the specified instance type does not match the "
             f"architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI "
             "that have matching architectures, and try again. You can use 'describe-instance-types' or "
@@ -142,7 +142,7 @@ def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
                 f"Network interfaces and an instance-level {words} may not be specified on the same request"
             )
     if len(set(cards)) < len(cards):
-        raise _value("Each network interface requires a unique device index.")
+        raise volumes.invalid_value("Each network interface requires a unique device index.")
     if (0, 0) not in cards:
         raise _combination("When specifying network interfaces, you must include a device at index 0.")
     if len(cards) > 1 and any(
@@ -153,7 +153,7 @@ def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
             "multiple network interfaces"
         )
     if known and (beyond := [card for card, _ in cards if card >= known.network_cards]):
-        raise _value(
+        raise volumes.invalid_value(
             f"Network card index {beyond[0]} is not valid for instance type {known.name}, "
             f"which has {known.network_cards} network cards."
         )
@@ -297,10 +297,6 @@ def _decoded(text: str) -> bytes | None:
         return base64.b64decode(text, validate=False)
     except binascii.Error:
         return None
-
-
-def _value(words: str) -> ApiError:
-    return ApiError("InvalidParameterValue", words)
 
 
 def _combination(words: str) -> ApiError:

@@ -61,7 +61,7 @@ def refuse(told: Mapping[str, Any], region: str, snapshot: Any = None) -> None:
     if size and not limits.gib[0] <= size <= limits.gib[1]:
         word, end = ("small", "minimum") if size < limits.gib[0] else ("large", "maximum")
         most = limits.gib[0] if size < limits.gib[0] else limits.gib[1]
-        raise _value(f"Volume of {size}GiB is too {word} for volume type {kind}; {end} is {most}GiB.")
+        raise invalid_value(f"Volume of {size}GiB is too {word} for volume type {kind}; {end} is {most}GiB.")
     _refuse_speed(told, kind, size or least)
 
 
@@ -79,18 +79,18 @@ def _refuse_speed(told: Mapping[str, Any], kind: str, gib: int) -> None:
         raise ApiError("MissingParameter", f"The parameter iops must be specified for {kind} volumes.")
     if iops and gib and int(iops) > max(limits.iops_per_gib * gib, BASE_IOPS if kind == "gp3" else 0):
         ratio = f"{int(iops) / gib:.6f} is too high; maximum is {limits.iops_per_gib:.6f}"
-        raise _value(f"Iops to volume size ratio of {ratio}")
+        raise invalid_value(f"Iops to volume size ratio of {ratio}")
     if mib_s and int(mib_s) > MIB_S_PER_IOPS * int(iops or BASE_IOPS):
         ratio = f"{int(mib_s) / int(iops or BASE_IOPS):.6f} is too high; maximum is {MIB_S_PER_IOPS:.6f}"
-        raise _value(f"Throughput (MiBps) to iops ratio of {ratio} MiBps per iops")
+        raise invalid_value(f"Throughput (MiBps) to iops ratio of {ratio} MiBps per iops")
 
 
 def _refuse_outside(name: str, given: int, ends: tuple[int, int]) -> None:
     if given < ends[0]:
-        raise _value(f"Volume {name} of {given} is too low; minimum is {ends[0]}.")
+        raise invalid_value(f"Volume {name} of {given} is too low; minimum is {ends[0]}.")
     if given > ends[1]:
-        raise _value(f"Volume {name} of {given} is too high; maximum is {ends[1]}.")
+        raise invalid_value(f"Volume {name} of {given} is too high; maximum is {ends[1]}.")
 
 
-def _value(words: str) -> ApiError:
+def invalid_value(words: str) -> ApiError:
     return ApiError("InvalidParameterValue", words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -216,16 +215,6 @@ def user_data(key: Path) -> str:
 def _entry(path: str, text: str) -> str:
     lines = "".join(f"    {line}\n" for line in text.splitlines())
     return f'- path: {path}\n  permissions: "0600"\n  content: |\n{lines}'
-
-
-def has_ended(process_id: int) -> bool:
-    """It is waited for, as long as it takes within reason."""
-    try:
-        descriptor = os.pidfd_open(process_id)
-    except ProcessLookupError:
-        return True
-    with os.fdopen(descriptor) as end:
-        return bool(select.select([end], [], [], PATIENCE_S)[0])
 
 
 @pytest.fixture(scope="session")

@@ -24,12 +24,12 @@ from slipway.yard.machines.hosts.enter import CannotEnter
 from slipway.yard.machines.hosts.inside import cgroups
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
 from tests.waiting import LOOK_AGAIN_S
+from tests.yard.leftovers import has_ended
 from tests.yard.machines.hosts.conftest import (
     PATIENCE_S,
     Cluster,
     Site,
     Vpc,
-    has_ended,
     new_site,
 )
 

@@ -14,7 +14,8 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import enter
 from slipway.yard.machines.hosts.enter import CannotEnter
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
-from tests.yard.machines.hosts.conftest import FILES, Site, has_ended, new_site
+from tests.yard.leftovers import has_ended
+from tests.yard.machines.hosts.conftest import FILES, Site, new_site
 from tests.yard.machines.hosts.test_run_command import Commands
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from slipway.yard.chaos import conditions
+from slipway.yard.endpoint import own_endpoint
 from slipway.yard.machines import log_stream
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.moto_backends import moto_backend
@@ -106,7 +107,7 @@ class Instances:
             (output,) = event.descriptors
             self.processes.read_by(self.logs[event.node].follow(output))
         elif event.name == "ready":
-            self.processes.open_doors(event, plan.endpoint(), _subnet(self.launch))
+            self.processes.open_doors(event, own_endpoint(), _subnet(self.launch))
         elif event.name == "exited":
             assert event.code is not None, "an exited node has an exit code"
             self.ending.codes[event.node] = event.code

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from slipway.jobs.words.installation import install_line
 from slipway.yard import state
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
+from slipway.yard.endpoint import ACCOUNT, own_endpoint
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
@@ -81,7 +81,7 @@ def write(launch: TrainingLaunch) -> Path:
     plan = {
         "tier": tier.name,
         "isolated": tier.isolated,
-        "port": urlsplit(endpoint()).port,
+        "port": urlsplit(own_endpoint()).port,
         "keep": needed(),
         "home": home.plan(needed(), state.home()),
         "nodes": [_node(launch, index, host) for index, host in enumerate(launch.job.hosts)],
@@ -92,10 +92,6 @@ def write(launch: TrainingLaunch) -> Path:
     file = launch.folder / "plan.json"
     file.write_text(json.dumps(plan), encoding="utf-8")
     return file
-
-
-def endpoint() -> str:
-    return os.environ[ENDPOINT_VARIABLE]
 
 
 def _node(launch: TrainingLaunch, index: int, host: str) -> dict[str, Any]:
@@ -146,7 +142,7 @@ def _environment(launch: TrainingLaunch) -> dict[str, str]:
         "TRAINING_JOB_NAME": job.name,
         "TRAINING_JOB_ARN": job.arn,
         "AWS_REGION": job.region,
-        "AWS_ENDPOINT_URL": endpoint(),
+        "AWS_ENDPOINT_URL": own_endpoint(),
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ACCESS_KEY_ID": key.access_key_id,
         "AWS_SECRET_ACCESS_KEY": key.secret,
