@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from scripts.page_templates import filled, table
@@ -10,6 +11,7 @@ from slipway.jobs.clusters.permissions import CONDITIONS, PURPOSES, Grant, Polic
 from slipway.jobs.words.targets import KINDS
 
 _ANY = PolicyScope(cluster="CLUSTER", kind="batch", region="REGION", account="ACCOUNT", image="IMAGE")
+_STACK = "`cloudformation:stack/CLUSTER/*`"
 _EXAMPLE = PolicyScope(
     cluster="dl1", kind="batch", region="us-east-1", account="123456789012", image="gaudi-ecs"
 )
@@ -26,14 +28,23 @@ def permissions_page() -> str:
 
 def _section(purpose: str) -> str:
     rows = table(_cells(grant) for grant in grants() if purpose in grant.purposes)
-    head = "| Clusters | Actions | Resources | Condition | Only if |\n|---|---|---|---|---|"
+    head = "| Clusters | Actions | Resources | Only if |\n|---|---|---|---|"
     return f"## {purpose}\n\n{head}\n{rows}\n"
 
 
 def _cells(grant: Grant) -> Iterator[str]:
     yield "all" if grant.kinds == KINDS.keys() else ", ".join(kind for kind in KINDS if kind in grant.kinds)
     yield ", ".join(f"`{action}`" for action in grant.actions)
-    yield ", ".join(f"`{each.format_map(_ANY.names)}`" for each in grant.resources)
+    yield f"{_resources(grant)}{_condition(grant)}"
+    yield re.sub(r"--[\w-]+", r"`\g<0>`", grant.when)
+
+
+def _resources(grant: Grant) -> str:
+    own, *others = [f"`{each.format_map(_ANY.names)}`" for each in grant.resources]
+    return f"{own}, and its other stacks" if own == _STACK and others else ", ".join((own, *others))
+
+
+def _condition(grant: Grant) -> str:
     wanted = [each for operator in CONDITIONS[grant.condition].values() for each in operator.items()]
-    yield ", ".join(f"`{key}` is `{value.format_map(_ANY.names)}`" for key, value in wanted)
-    yield grant.when
+    words = " and ".join(f"`{key}` is `{value.format_map(_ANY.names)}`" for key, value in wanted)
+    return f" where {words}" if words else ""

@@ -188,60 +188,25 @@ TARGETS_LISTED = (
     Column(name="machine_image", absent="-"),
 )
 
-# Fields that only one kind of cluster has.
-OF_KIND: Mapping[str, tuple[Column, ...]] = {
-    "batch": (
-        Column(name="image"),
-        Column(name="image_tag"),
-        Column(name="queue_arn", title="job queue"),
-        Column(name="job_definition_arn", title="job definition"),
-        Column(name="repository_uri", title="repository"),
-        Column(name="build_project"),
-    ),
-    "mpi": (
-        Column(name="machine_image"),
-        Column(name="ami_parameter", title="named by"),
-        Column(name="mpi", title="MPI"),
-        Column(name="node_group"),
-        Column(name="is_spot", title="Spot"),
-        Column(name="run_document"),
-        Column(name="stop_document"),
-    ),
-    "slurm": (
-        Column(name="machine_image"),
-        Column(name="ami_parameter", title="named by"),
-        Column(name="slurm_version", title="Slurm"),
-        Column(name="scheduler_cluster", title="cluster of Slurm"),
-        Column(name="queue"),
-        Column(name="node_group"),
-        Column(name="login_group", title="login node's group"),
-        Column(name="is_spot", title="Spot"),
-        Column(name="run_document"),
-        Column(name="scratch_mount", title="scratch at", absent="none"),
-    ),
-    "sagemaker": (
-        Column(name="machine_image"),
-        Column(name="image", title="training image"),
-        Column(name="execution_role"),
-        Column(name="is_spot", title="Spot"),
-        Column(name="volume_gb", title="volume", unit="GB"),
-        Column(name="volume_key", title="key of the volume", absent="SageMaker's own"),
-        Column(name="output_key", title="key of the output", absent="S3's own"),
-        Column(name="warm_pool_seconds", title="instances stay warm for", unit="s"),
-        Column(name="subnet"),
-        Column(name="security_group"),
-    ),
+# Of one target every field is shown, under its name or under one of these.
+TITLES: Mapping[str, str] = {
+    "ami_parameter": "AMI named by",
+    "efa_interfaces": "EFA interfaces of a node",
+    "file_system_id": "file system",
+    "file_system_mount": "mounted at",
+    "is_spot": "Spot",
+    "job_definition_arn": "job definition",
+    "login_group": "login node's group",
+    "mpi": "MPI",
+    "queue_arn": "job queue",
+    "repository_uri": "repository",
+    "scheduler_cluster": "cluster of Slurm",
+    "scratch_mount": "scratch at",
+    "slurm_version": "Slurm",
+    "volume_gb": "volume [GB]",
+    "warm_pool_seconds": "instances stay warm for [s]",
 }
-TARGETS_IN_FULL = (
-    *TARGETS_LISTED[:-3],
-    Column(name="account"),
-    Column(name="zone"),
-    Column(name="efa_interfaces", title="EFA interfaces of a node"),
-    Column(name="bucket"),
-    Column(name="log_group"),
-    Column(name="file_system_id", title="file system", absent="none"),
-    Column(name="file_system_mount", title="mounted at", absent="-"),
-)
+ABSENT: Mapping[str, str] = {"output_key": "S3's own", "volume_key": "SageMaker's own"}
 
 
 @click.command()
@@ -261,9 +226,12 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
     found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]
     missing = set(names) - {target.name for target in found}
-    rows = [{"kind": target.kind, "log_group": target.log_group, **asdict(target)} for target in chosen]
+    rows = [
+        {"name": target.name, "kind": target.kind, **asdict(target), "log_group": target.log_group}
+        for target in chosen
+    ]
     if len(names) == 1 and rows:
-        print_record((*TARGETS_IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
+        print_record([_column(name) for name in rows[0]], rows[0], as_json=as_json)
         for line in machine_warnings(chosen[0]):
             warn(line)
     elif not missing:
@@ -274,6 +242,10 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
         raise SlipwayError(_missing(sorted(missing)), hint=_known([target.name for target in found]))
     if unread:
         raise click.exceptions.Exit(SlipwayError.exit_code)
+
+
+def _column(name: str) -> Column:
+    return Column(name=name, title=TITLES.get(name, ""), absent=ABSENT.get(name, "none"))
 
 
 def _missing(names: Sequence[str]) -> str:

@@ -53,6 +53,7 @@ AWS_HINTS = {
     "ExpiredTokenException": _SIGN_IN,
     "RequestExpired": _SIGN_IN,
     "AuthFailure": "check the credentials, and that the account has this region enabled",
+    "InvalidAccessKeyId": "check the credentials, and AWS_ENDPOINT_URL",
     "InvalidClientTokenId": "check the credentials, and that the account has this region enabled",
     "UnrecognizedClientException": "check the credentials, and that the account has this region enabled",
     "OptInRequired": "enable this region in the account's settings first",

@@ -35,7 +35,7 @@ from slipway.jobs.submit.logs import LogLine, Wanted, find_warning, mark_of, new
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AnyFound, Run, not_succeeded
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import amount_of, moment, money, printable
+from slipway.jobs.words.text import dollars, moment, money, printable
 
 STATUS_LISTED = (
     Column(name="name"),
@@ -61,7 +61,7 @@ STATUS_IN_FULL = (
     Column(name="instance_type"),
     Column(name="image"),
     Column(name="image_digest"),
-    Column(name="cost", title="cost so far", unit="USD", format=amount_of),
+    Column(name="cost.usd", title="cost so far", unit="USD", format=dollars),
     Column(name="cost.price.term", title="by the price"),
     Column(name="cost.price.date", title="price date"),
 )
@@ -177,7 +177,7 @@ RUNS_COLUMNS = (
     Column(name="created_at", title="created", format=moment),
     Column(name="hours", unit="h", align="right"),
     Column(name="cost.node_hours", title="node hours", unit="h", align="right"),
-    Column(name="cost", title="cost", unit="USD", align="right", format=amount_of),
+    Column(name="cost.usd", title="cost", unit="USD", align="right", format=dollars),
     Column(name="cost.price.term", title="price"),
     Column(name="cost.price.region", title="price region"),
     Column(name="cost.price.date", title="price date"),
@@ -186,7 +186,7 @@ RUNS_COLUMNS = (
 
 def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
     print_table("runs, newest first", RUNS_COLUMNS, [asdict(run) for run in runs], as_json=as_json)
-    known = [run.cost.amount for run in runs if run.cost.amount is not None]
+    known = [run.cost.usd for run in runs if run.cost.usd is not None]
     if runs:
         unknown = f"; {len(runs) - len(known)} more of unknown cost" if len(known) < len(runs) else ""
         say(f"{len(known)} runs for {money(sum(known))} USD{unknown}")

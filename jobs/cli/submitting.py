@@ -11,7 +11,7 @@ import click
 from slipway.jobs.cli.options import say_project
 from slipway.jobs.output import Column, ask, print_json, print_record, say, warn
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.text import amount_of
+from slipway.jobs.words.text import dollars
 
 if TYPE_CHECKING:
     from slipway.jobs.platforms.platform import AnyPrepared
@@ -31,7 +31,7 @@ SUBMITTING_COLUMNS = (
     Column(name="image_digest", absent="not pushed"),
     Column(name="timeout_hours", title="timeout of an attempt", unit="h"),
     Column(name="attempts", title="attempts at most"),
-    Column(name="ceiling", title="costs at most", unit="USD", format=amount_of),
+    Column(name="ceiling.usd", title="costs at most", unit="USD", format=dollars),
     Column(name="ceiling.price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
     Column(name="ceiling.price.region", title="price region"),
     Column(name="ceiling.price.date", title="price date"),

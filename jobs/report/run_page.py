@@ -45,7 +45,7 @@ def run_page(run: Run, lines: Sequence[LogLine]) -> Page:
 def _facts(run: Run) -> Iterator[Fact]:
     yield Fact(value=run.state.value, what=run.reason or f"AWS says {run.status}")
     yield Fact(value="unknown" if run.hours is None else f"{run.hours:,.2f} h", what="of all attempts")
-    usd, price = run.cost.amount, run.cost.price
+    usd, price = run.cost.usd, run.cost.price
     priced = (
         f"{TERM_WORDS[price.term]}, at {price.usd_per_hour} USD a node and hour, {price.region}, {price.date}"
         if price

@@ -21,7 +21,7 @@ from slipway.jobs.words.catalogue.instances import (
 from slipway.jobs.words.catalogue.regional import price_by_term, price_in
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import money, printable, unrounded
+from slipway.jobs.words.text import money, printable
 
 T_co = TypeVar("T_co", bound=Target, covariant=True)
 
@@ -118,6 +118,7 @@ def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:
 # What a job costs, at the catalogue's dated price of its nodes; None is unknown, never nothing.
 UNKNOWN = "unknown"
 SECONDS_PER_HOUR = 3600
+_DIGITS = 6  # of dollars: a second of one node is not nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +126,6 @@ class Cost:
     usd: float | None
     node_hours: float | None
     price: Price | None
-
-    @property
-    def amount(self) -> float | None:
-        return unrounded(self.usd, self.node_hours, self.price.usd_per_hour if self.price else None)
 
     @property
     def words(self) -> str:
@@ -139,7 +136,7 @@ class Cost:
         text = f"{self.node_hours:g} node-hours at {price}, {self.price.region}, {self.price.date}"
         # Spot's price changes by the hour, and a block's is that of the day on which it is bought.
         about = "up to" if self.price.term == ON_DEMAND else "about"
-        return f"{about} {money(self.amount or 0)} USD ({text})"
+        return f"{about} {money(self.usd)} USD ({text})"
 
 
 class NoAmount(SlipwayError):
@@ -162,7 +159,7 @@ class Agreed:
             )
 
     def covers(self, ceiling: Cost) -> bool:
-        return self.is_unknown_fine if ceiling.usd is None else ceiling.usd <= self.usd
+        return self.is_unknown_fine if ceiling.usd is None else round(ceiling.usd, 2) <= self.usd
 
 
 AGREED_UNSAID = Agreed()
@@ -186,7 +183,7 @@ def cost(nodes: int | None, seconds: float | None, price: Price | None) -> Cost:
     if nodes is None or seconds is None:
         return Cost(usd=None, node_hours=None, price=price)
     node_hours = nodes * seconds / SECONDS_PER_HOUR
-    usd = round(node_hours * price.usd_per_hour, 2) if price else None
+    usd = round(node_hours * price.usd_per_hour, _DIGITS) if price else None
     return Cost(usd=usd, node_hours=round(node_hours, 4), price=price)
 
 

@@ -54,22 +54,6 @@ def dollars(value: object) -> str:
     return money(value)
 
 
-def amount_of(cost: object) -> str:
-    """Format the amount of a Cost that was made a mapping, as in a row of a table."""
-    assert isinstance(cost, Mapping), f"a row holds a cost as a mapping, not {type(cost).__name__}"
-    usd, hours, price = cost["usd"], cost["node_hours"], cost["price"]
-    if usd is None:
-        return "unknown"
-    return money(unrounded(usd, hours, price["usd_per_hour"] if price else None) or 0)
-
-
-def unrounded(usd: float | None, node_hours: float | None, usd_per_hour: float | None) -> float | None:
-    """Return the dollars to show: `usd` is rounded, and less than half a cent is not nothing."""
-    if usd or node_hours is None or usd_per_hour is None:
-        return usd
-    return node_hours * usd_per_hour
-
-
 def moment(value: object) -> str:
     """Format a point in time to the second, always in UTC."""
     assert isinstance(value, datetime), f"a moment is a datetime, not {type(value).__name__}"

@@ -67,10 +67,7 @@ def answer(environ: dict[str, Any], services: GatewayServices) -> Reply:
 
 def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> Reply:
     try:
-        key = keys.find(call.signature.access_key_id)
-        signatures.check(environ, call.signature, key, call.body)
-        key = authorization.as_caller(environ, key)
-        _refuse_unknown_region(call)
+        key = authorization.as_caller(environ, _signer(environ, call))
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
         if is_chaotic := conditions.are_any_on():
@@ -115,14 +112,17 @@ def _serve(environ: dict[str, Any], call: Call, key: keys.Key, services: Gateway
     return replace(reply, body=keys.reissued(reply.body, authorization.session_of_answer(call, key)))
 
 
-def _refuse_unknown_region(call: Call) -> None:
-    """Raise ApiError, as an endpoint of another region would: AWS has none in this region."""
-    if call.region not in REGIONS:
-        raise ApiError(
-            "InvalidSignatureException",
-            f"Credential should be scoped to a valid region, and AWS has no region {call.region[:60]!r}.",
-            status=403,
-        )
+def _signer(environ: dict[str, Any], call: Call) -> keys.Key:
+    """Return the key that signed the call; raise ApiError for a signature that AWS would not accept."""
+    try:
+        key = keys.find(call.signature.access_key_id)
+        signatures.check(environ, call.signature, key, call.body)
+        if call.region not in REGIONS:
+            message = f"Credential should be scoped to a valid region, not {call.region[:60]!r}."
+            raise ApiError("SignatureDoesNotMatch", message, status=403)
+    except ApiError as error:
+        raise signatures.in_protocol(error, call.protocol) from error
+    return key
 
 
 def _hang_up(environ: dict[str, Any]) -> None:

@@ -80,7 +80,9 @@ def parse(environ: Environ) -> Call:
     body = b"" if scope in STREAMED else _buffered(environ)
     candidates = [name for name in SIGNED_AS.get(scope, (scope,)) if _is_known(name)]
     if not candidates:
-        raise ApiError("UnknownService", f"there is no AWS service '{scope}'", status=501)
+        raise ApiError(
+            "UnknownService", f"there is no AWS service '{scope}': sign for one that AWS has", status=501
+        )
     routed = next(filter(None, (_route(name, environ, body) for name in candidates)), None)
     service, protocol, model, parameters = routed or _unrouted(candidates[0])
     return Call(

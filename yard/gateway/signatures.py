@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import IO, Any
@@ -126,7 +126,9 @@ def _of_query(query: Mapping[str, str]) -> Signature:
     lasts = query.get("X-Amz-Expires", "")
     if not _SECONDS.fullmatch(lasts) or int(lasts) > LONGEST_PRESIGNED_S:
         raise ApiError(
-            "AuthorizationQueryParametersError", f"X-Amz-Expires is 0 to {LONGEST_PRESIGNED_S} seconds"
+            "AuthorizationQueryParametersError",
+            "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be "
+            f"less than {LONGEST_PRESIGNED_S} seconds",
         )
     return Signature(
         way=Way.QUERY,
@@ -150,11 +152,16 @@ def _from_http(date: str) -> str:
 
 
 def _check_token(signature: Signature, key: Key) -> None:
+    is_of_s3 = signature.service == S3
     if not hmac.compare_digest(signature.token.encode(), key.token.encode()):
-        code = "InvalidToken" if signature.service == S3 else "InvalidClientTokenId"
-        raise ApiError(code, "the session token is not the one that belongs to this key", status=403)
+        if is_of_s3:
+            raise ApiError("InvalidToken", "The provided token is malformed or otherwise invalid.")
+        message = "The security token included in the request is invalid."
+        raise ApiError("InvalidClientTokenId", message, status=403)
     if key.expires_at is not None and key.expires_at < time.time():
-        raise ApiError("ExpiredToken", "the session token has expired; ask for new credentials", status=403)
+        if is_of_s3:
+            raise ApiError("ExpiredToken", "The provided token has expired.")
+        raise ApiError("ExpiredToken", "The security token included in the request is expired", status=403)
 
 
 def _check_time(signature: Signature) -> None:
@@ -168,13 +175,27 @@ def _check_time(signature: Signature) -> None:
     except ValueError:
         raise _unsigned("this one's date is missing or not readable") from None
     if signature.day != signature.made_at[:8]:
-        raise ApiError("SignatureDoesNotMatch", "the credential is of another day than the date", status=403)
+        message = (
+            "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
+            f"'{signature.day}' != '{signature.made_at[:8]}', from '{signature.made_at}'."
+        )
+        raise ApiError("SignatureDoesNotMatch", message, status=403)
     if signature.lasts_s is not None and made_at + signature.lasts_s < now:
         raise ApiError("AccessDenied", "Request has expired", status=403)
     if made_at > now + LARGEST_SKEW_S or (signature.lasts_s is None and made_at < now - LARGEST_SKEW_S):
-        code = "RequestTimeTooSkewed" if signature.service == S3 else "SignatureDoesNotMatch"
-        message = f"Signature expired: {signature.made_at} is more than 15 minutes from this machine's time"
-        raise ApiError(code, message, status=403)
+        raise _skewed(signature, made_at - now)
+
+
+def _skewed(signature: Signature, ahead_s: float) -> ApiError:
+    if signature.service == S3:
+        message = "The difference between the request time and the current time is too large."
+        return ApiError("RequestTimeTooSkewed", message, status=403)
+    sign, words = ("+", "not yet current") if ahead_s > 0 else ("-", "expired")
+    now = datetime.now(UTC)
+    limit = now + timedelta(seconds=LARGEST_SKEW_S if ahead_s > 0 else -LARGEST_SKEW_S)
+    beyond = f"still later than {limit:{_TIME}}" if ahead_s > 0 else f"now earlier than {limit:{_TIME}}"
+    message = f"Signature {words}: {signature.made_at} is {beyond} ({now:{_TIME}} {sign} 15 min.)"
+    return ApiError("SignatureDoesNotMatch", message, status=403)
 
 
 def _declared_to_s3(signature: Signature, declared: str) -> str:
@@ -192,19 +213,41 @@ def _declared_to_s3(signature: Signature, declared: str) -> str:
 def _unsigned(why: str) -> ApiError:
     return ApiError(
         "MissingAuthenticationToken",
-        f"the yard answers only signed requests (AWS Signature Version 4), and {why}",
+        f"the yard answers only signed requests (AWS Signature Version 4), and {why}; sign with the key of "
+        "`slipway yard env`, as every SDK does",
         status=403,
     )
 
 
 def _mismatch(key: Key) -> ApiError:
-    hint = "" if key.token else '; each yard has its own: run eval "$(slipway yard env)" again'
+    hint = "" if key.token else ' Each yard has its own key: run eval "$(slipway yard env)" again.'
     return ApiError(
         "SignatureDoesNotMatch",
-        "the signature does not match the request: it was made with another secret access key, "
-        f"or the request was changed after it{hint}",
+        "The request signature we calculated does not match the signature you provided. Check your AWS "
+        f"Secret Access Key and signing method. Consult the service documentation for details.{hint}",
         status=403,
     )
+
+
+# By protocol: the codes and the status of what the query protocol calls otherwise.
+_IN_JSON = {
+    "ExpiredToken": "ExpiredTokenException",
+    "InvalidClientTokenId": "UnrecognizedClientException",
+    "SignatureDoesNotMatch": "InvalidSignatureException",
+}
+_CODES: Mapping[str, tuple[Mapping[str, str], int]] = {
+    "json": (_IN_JSON, 400),
+    "rest-json": (_IN_JSON, 403),
+    "rest-xml": ({"InvalidClientTokenId": "InvalidAccessKeyId"}, 403),
+}
+
+
+def in_protocol(refusal: ApiError, protocol: str) -> ApiError:
+    """Return the refusal of a signature with the code and status that a service of this protocol gives."""
+    codes, status = _CODES.get(protocol, ({}, 0))
+    if refusal.code not in codes:
+        return refusal
+    return ApiError(codes[refusal.code], refusal.message, status=status)
 
 
 # Checks a body against its hash while it is read, so that no upload is held in memory twice.

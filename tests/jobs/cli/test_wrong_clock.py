@@ -36,5 +36,5 @@ def test_a_wrong_clock_ends_a_command_at_once_with_what_to_do(
     )
     assert ran.returncode == 1
     error, hint = ran.stderr.splitlines()  # nothing says that it waits or asks again
-    assert "(SignatureDoesNotMatch)" in error
+    assert "(InvalidSignatureException)" in error
     assert hint.startswith("hint: set this machine's clock: ")

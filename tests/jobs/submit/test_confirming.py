@@ -81,7 +81,7 @@ def test_a_job_on_spot_costs_at_most_what_it_does_on_demand_and_says_what_it_cos
     listed, paid = on_demand_price_of(target), price_of(target)
     assert listed is not None
     assert paid is not None
-    assert prepared.ceiling.usd == round(12 * listed.usd_per_hour, 2)
+    assert prepared.ceiling.usd == pytest.approx(12 * listed.usd_per_hour)
     assert prepared.ceiling.words.startswith("up to ")
     assert prepared.bought == cost(2, 6 * 3600, paid).words
     assert replace(prepared, target=replace(target, is_spot=False)).bought is None
@@ -101,7 +101,7 @@ def test_what_is_confirmed_is_an_amount_and_a_job_that_was_sent_is_not_asked_abo
     asked = (*ARGUMENTS, "--confirm-cost", amount) if where == "option" else ARGUMENTS
     if where == "environment":
         monkeypatch.setenv("SLIPWAY_CONFIRM_COST", amount)
-    assert slipway.json(*asked, "--dry-run")["ceiling"]["usd"] == 157.31
+    assert slipway.json(*asked, "--dry-run")["ceiling"]["usd"] == pytest.approx(157.31, abs=0.01)
     assert slipway(*asked)[0] == code
     assert len(job_names(as_on_aws, target)) == 1 - code
     assert slipway(*ARGUMENTS)[0] == code

@@ -121,7 +121,7 @@ def test_an_unknown_region_of_the_environment_is_refused_too(
 
 
 def test_the_yard_tells_another_tool_of_the_region_and_not_of_a_fault_of_its_own(yard: RunningYard) -> None:
-    for service, operation in (("ecs", "list_clusters"), ("batch", "describe_job_queues")):
+    for service, operation, status in (("ecs", "list_clusters", 400), ("batch", "describe_job_queues", 403)):
         refused = refusal(getattr(yard.client(service, "xx-fake-9"), operation))
-        assert (refused["status"], refused["Code"]) == (403, "InvalidSignatureException")
-        assert "AWS has no region 'xx-fake-9'" in refused["Message"]
+        assert (refused["status"], refused["Code"]) == (status, "InvalidSignatureException")
+        assert "a valid region, not 'xx-fake-9'" in refused["Message"]

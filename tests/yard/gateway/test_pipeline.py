@@ -17,13 +17,15 @@ from tests.yard.accounts import own_image
 from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send, send_signed
 from tests.yard.conftest import REGION, RunningYard
 
-# One service of each protocol, with a call without parameters.
+# One service of each protocol, with a call without parameters, and its refusals of a key and of a secret.
+IN_QUERY = ("InvalidClientTokenId", "SignatureDoesNotMatch", 403)
+IN_JSON = ("UnrecognizedClientException", "InvalidSignatureException")
 PROTOCOLS = {
-    "ec2": ("ec2", "describe_vpcs"),
-    "json": ("ecs", "list_clusters"),
-    "query": ("sts", "get_caller_identity"),
-    "rest-json": ("batch", "describe_job_queues"),
-    "rest-xml": ("s3", "list_buckets"),
+    "ec2": ("ec2", "describe_vpcs", *IN_QUERY),
+    "json": ("ecs", "list_clusters", *IN_JSON, 400),
+    "query": ("sts", "get_caller_identity", *IN_QUERY),
+    "rest-json": ("batch", "describe_job_queues", *IN_JSON, 403),
+    "rest-xml": ("s3", "list_buckets", "InvalidAccessKeyId", "SignatureDoesNotMatch", 403),
 }
 
 
@@ -31,17 +33,17 @@ PROTOCOLS = {
 def test_the_yards_own_key_opens_it_in_every_protocol_and_no_other_key_or_secret_does(
     yard: RunningYard, protocol: str
 ) -> None:
-    service, operation = PROTOCOLS[protocol]
+    service, operation, of_key, of_secret, status = PROTOCOLS[protocol]
     answer = getattr(yard.client(service), operation)()
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
     stranger = client_at(yard.endpoint, service, REGION, AccessKey("AKIAREALACCOUNTKEY", "real"))
     refused = refusal(getattr(stranger, operation))
-    assert (refused["Code"], refused["status"]) == ("InvalidClientTokenId", 403)
+    assert (refused["Code"], refused["status"]) == (of_key, status)
     assert "this is the yard, not AWS" in refused["Message"]
     assert 'eval "$(slipway yard env)"' in refused["Message"]
     other = client_at(yard.endpoint, service, REGION, AccessKey(ACCESS_KEY_ID, "not-a-secret"))
     refused = refusal(getattr(other, operation))
-    assert (refused["Code"], refused["status"]) == ("SignatureDoesNotMatch", 403)
+    assert (refused["Code"], refused["status"]) == (of_secret, status)
     assert 'eval "$(slipway yard env)"' in refused["Message"]
 
 
@@ -54,7 +56,7 @@ def test_a_key_from_the_yards_own_sts_opens_it_until_a_reset_which_takes_everyth
     assumed.create_bucket(Bucket="gone")
     yard.client("ec2").create_placement_group(GroupName="gone")
     control(yard, "POST", "/reset")
-    assert refusal(assumed.list_buckets)["Code"] == "InvalidClientTokenId"
+    assert refusal(assumed.list_buckets)["Code"] == "InvalidAccessKeyId"
     assert yard.client("s3").list_buckets()["Buckets"] == []
     assert yard.client("ec2").describe_placement_groups()["PlacementGroups"] == []
     assert yard.client("cloudtrail").lookup_events()["Events"] == []  # where the CDK looks after a failure
@@ -151,7 +153,7 @@ def fault(service: str, operation: str, kind: FaultKind, **more: Any) -> Fault:
 def test_a_throttled_call_is_refused_as_often_as_asked_and_then_served(
     yard: RunningYard, protocol: str
 ) -> None:
-    service, operation = PROTOCOLS[protocol]
+    service, operation, *_ = PROTOCOLS[protocol]
     script(yard, fault(service, "*", FaultKind.THROTTLE, times=2))
     call = getattr(yard.client(service), operation)
     for _ in range(2):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -135,7 +136,7 @@ def test_no_other_secret_no_signature_for_aws_and_no_key_that_the_yard_gave_out_
     yard: RunningYard,
 ) -> None:
     yard.client("s3").create_bucket(Bucket="kept")
-    with pytest.raises(SlipwayError, match="signature does not match"):
+    with pytest.raises(SlipwayError, match="does not match the signature you provided"):
         control(Elsewhere(endpoint=yard.endpoint, secret="x" * 40), "POST", "/reset")
     role = make_role(yard, "any", BY_ACCOUNT, EVERYTHING)
     given = yard.client("sts").assume_role(RoleArn=role, RoleSessionName="anybody")["Credentials"]
@@ -194,13 +195,19 @@ def test_the_session_token_must_be_the_one_that_came_with_the_key(yard: RunningY
     )
     assert len({first["SecretAccessKey"], second["SecretAccessKey"], yard.secret}) == 3
     swapped = {**first, "SessionToken": second["SessionToken"]}
-    for service, code in (("s3", "InvalidToken"), ("sts", "InvalidClientTokenId")):
-        operation = "list_buckets" if service == "s3" else "get_caller_identity"
+    s3 = ("InvalidToken", 400, "The provided token is malformed or otherwise invalid.")
+    other = "The security token included in the request is invalid."
+    for service, operation, said in (
+        ("s3", "list_buckets", s3),
+        ("sts", "get_caller_identity", ("InvalidClientTokenId", 403, other)),
+        ("ssm", "list_commands", ("UnrecognizedClientException", 400, other)),
+    ):
         ok = client_of(yard, service, first)
         assert getattr(ok, operation)()
         for given in (swapped, {**first, "SessionToken": None}):
             bad = client_of(yard, service, given)
-            assert refusal(getattr(bad, operation))["Code"] == code
+            refused = refusal(getattr(bad, operation))
+            assert (refused["Code"], refused["status"], refused["Message"]) == said
 
 
 @pytest.mark.parametrize("operation", ["get_session_token", "get_federation_token", "assume_role"])
@@ -221,22 +228,37 @@ def test_every_temporary_key_has_a_secret_of_its_own(yard: RunningYard, operatio
         assert client_of(yard, "sts", one).get_caller_identity()["Account"]
 
 
+TOO_LARGE = "The difference between the request time and the current time is too large."
+STALE = (
+    r"Signature (expired: \w+Z is now earlier than \w+Z \(\w+Z -|"
+    r"not yet current: \w+Z is still later than \w+Z \(\w+Z \+) 15 min\.\)"
+)
+
+
 @pytest.mark.parametrize(
-    ("service", "operation", "code"),
+    ("service", "operation", "code", "words"),
     [
-        ("s3", "list_buckets", "RequestTimeTooSkewed"),
-        ("batch", "describe_job_queues", "SignatureDoesNotMatch"),
+        ("s3", "list_buckets", "RequestTimeTooSkewed", TOO_LARGE),
+        ("sts", "get_caller_identity", "SignatureDoesNotMatch", STALE),
+        ("batch", "describe_job_queues", "InvalidSignatureException", STALE),
     ],
 )
 @pytest.mark.parametrize("minutes", [-16, 16])
 def test_a_clock_that_is_wrong_is_said_so(
-    yard: RunningYard, monkeypatch: pytest.MonkeyPatch, minutes: int, service: str, operation: str, code: str
+    yard: RunningYard,
+    monkeypatch: pytest.MonkeyPatch,
+    minutes: int,
+    service: str,
+    operation: str,
+    code: str,
+    words: str,
 ) -> None:
     wrong = datetime.now(UTC) + timedelta(minutes=minutes)
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: wrong)
     refused = refusal(getattr(yard.client(service), operation))
     assert (refused["Code"], refused["status"]) == (code, 403)
-    assert "15 minutes" in refused["Message"]
+    assert re.fullmatch(words, refused["Message"])
+    assert ("expired" in refused["Message"]) == (minutes < 0 and service != "s3")
 
 
 def chunked_upload(yard: RunningYard, declared: str, body: bytes, size: int) -> tuple[int, bytes]:

@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 
 from slipway.yard.cloudformation.api import answers
 from slipway.yard.cloudformation.api.answers import Shown, given, page
-from slipway.yard.cloudformation.api.commands import Answer, Intent, has_changes, intent_of, stack_name
+from slipway.yard.cloudformation.api.commands import (
+    Answer,
+    Intent,
+    has_changes,
+    intent_of,
+    malformed,
+    stack_name,
+)
 from slipway.yard.cloudformation.engine import changes, drift
 from slipway.yard.cloudformation.engine.changes import EARLY_VALIDATION, NO_CHANGES, ChangeSet
 from slipway.yard.cloudformation.engine.engine import UPDATABLE, StackRequest, refuse_unless_updatable
@@ -26,7 +33,7 @@ REVIEW = "REVIEW_IN_PROGRESS"
 def create_change_set(call: StackRequest) -> Answer:
     name = str(call.get("ChangeSetName", ""))
     if not NAME.fullmatch(name):
-        raise ApiError("ValidationError", f"Value '{name}' at 'changeSetName' must match {NAME.pattern}")
+        raise malformed("changeSetName", name, NAME)
     kind = str(call.get("ChangeSetType", "UPDATE"))
     if kind not in ("CREATE", "UPDATE"):
         raise ApiError("ValidationError", f"ChangeSetType is {kind}: the yard does CREATE and UPDATE.")

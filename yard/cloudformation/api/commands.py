@@ -234,12 +234,16 @@ class Intent:
 def stack_name(call: StackRequest) -> str:
     name = str(call.get("StackName", ""))
     if not STACK_NAME.fullmatch(name):
-        raise ApiError(
-            "ValidationError",
-            f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: Member"
-            f" must satisfy regular expression pattern: {STACK_NAME.pattern}",
-        )
+        raise malformed("stackName", name, STACK_NAME)
     return name
+
+
+def malformed(member: str, name: str, pattern: re.Pattern[str]) -> ApiError:
+    return ApiError(
+        "ValidationError",
+        f"1 validation error detected: Value '{name}' at '{member}' failed to satisfy constraint: Member "
+        f"must satisfy regular expression pattern: {pattern.pattern}",
+    )
 
 
 def intent_of(call: StackRequest, stack: Stack) -> Intent:

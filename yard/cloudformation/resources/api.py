@@ -197,7 +197,10 @@ class ApiResource:
         """Refuse properties that no call handles, rather than ignore them silently."""
         if unknown:
             names = ", ".join(sorted(unknown))
-            raise ApiError("ValidationError", f"the yard does not {what} the {self.service} property {names}")
+            raise ApiError(
+                "ValidationError",
+                f"the yard does not {what} the {self.service} property {names}: leave it out",
+            )
 
 
 def _apply(settings: Iterable[Setting], scope: ResourceScope, changed: frozenset[str]) -> None:

@@ -45,7 +45,9 @@ def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> 
     for resource_type, name in types.items():
         reason = REFUSED_TYPES.get(resource_type)
         if reason:
-            raise ApiError("ValidationError", f"The yard cannot make {name}: {resource_type} is {reason}.")
+            raise ApiError(
+                "ValidationError", f"The yard cannot make {name}: {resource_type} is {reason}. Leave it out."
+            )
     unknown = sorted(name for name in types if not schemas.is_known(name))
     if unknown:
         raise ApiError(

@@ -165,18 +165,15 @@ def _refuse_unresolved(names: Iterable[str], block: str) -> None:
 
 def _check_conditions(body: Mapping[str, Any]) -> None:
     declared = set(body.get("Conditions") or {})
-    used = {
-        value["Condition"]
-        for block in ("Resources", "Outputs")
-        for value in (body.get(block) or {}).values()
-        if isinstance(value, dict) and isinstance(value.get("Condition"), str)
-    }
-    if used - declared:
-        name = sorted(used - declared)[0]
-        raise ApiError(
-            "ValidationError",
-            f"Template format error: Condition {name} is used but is not defined in the Conditions block",
-        )
+    for block in ("Resources", "Outputs"):
+        for value in (body.get(block) or {}).values():
+            name = value.get("Condition") if isinstance(value, dict) else None
+            if isinstance(name, str) and name not in declared:
+                raise ApiError(
+                    "ValidationError",
+                    f"Template format error: Unresolved condition dependency {name} in the {block} block of "
+                    "the template",
+                )
 
 
 def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:

@@ -66,8 +66,9 @@ def _sent(
 ) -> Mapping[str, Any]:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    if call.get("assumedRoleArn"):
-        raise ApiError("ValidationError", f"the yard assumes no other role for {context.logical_id}")
+    if role := call.get("assumedRoleArn"):
+        words = f"{context.logical_id} asks for the role {role}: the yard takes its function's; leave it out"
+        raise ApiError("ValidationError", words)
     token = str(properties["ServiceToken"])
     function = plan.find(token, None, context.region)
     session = roles.assume(function.role, SERVICE, function.name)

@@ -128,7 +128,11 @@ def _places(cluster: StoredRecord | None, given: Parameters, region: str) -> Non
 
 def _template(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:
     if given.get("launchTemplateMode") == "MANAGED":
-        raise ApiError("NotImplemented", "the yard manages no launch templates; give your own", status=501)
+        raise ApiError(
+            "NotImplemented",
+            "launchTemplateMode is MANAGED: the yard manages none; give a customLaunchTemplate",
+            status=501,
+        )
     if not given.get("customLaunchTemplate"):
         raise _invalid("A node group whose launchTemplateMode is CUSTOM needs a customLaunchTemplate.")
     version = nodes.template_version(given["customLaunchTemplate"], region)

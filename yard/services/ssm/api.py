@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import promises
@@ -27,8 +27,13 @@ def reset() -> None:
 
 
 def _send(parameters: Parameters, region: str) -> Answer:
-    if parameters.get("OutputS3BucketName"):
-        raise ApiError("NotImplemented", "the yard writes a command's output to no bucket", status=501)
+    if bucket := parameters.get("OutputS3BucketName"):
+        raise not_emulated(
+            "ssm",
+            "SendCommand",
+            f"OutputS3BucketName {bucket}",
+            reason="give a CloudWatchOutputConfig instead",
+        )
     name, version, document = _document(parameters, region)
     steps = documents.steps(document, parameters.get("Parameters") or {})
     instances = _instances(parameters, region)

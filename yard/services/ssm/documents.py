@@ -71,8 +71,10 @@ class DocumentStep:
 
 def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> list[DocumentStep]:
     """List the steps to run; raise ApiError for parameters that the document does not allow."""
-    if document.get("schemaVersion") not in ("2.0", "2.2"):
-        raise ApiError("InvalidDocument", "the yard runs documents of schema 2.2 (and 2.0) only")
+    if (version := document.get("schemaVersion")) not in ("2.0", "2.2"):
+        raise ApiError(
+            "InvalidDocument", f"schemaVersion is {version!r}; the yard runs documents of 2.2 and 2.0"
+        )
     declared = document.get("parameters") or {}
     values = checked_values(declared, given)
     environment = {
@@ -97,16 +99,19 @@ def _value(name: str, rule: Mapping[str, Any], given: Sequence[str] | None) -> A
         return rule["default"]
     is_list = rule.get("type") == "StringList"
     if not is_list and len(given) != 1:
-        raise _invalid(f"the parameter {name} takes one value")
+        raise _invalid(f"the parameter {name} takes one value, and not {len(given)}")
     for text in given:
         # `fullmatch`, since Python's $ allows a line break at the end.
         pattern, allowed = rule.get("allowedPattern"), rule.get("allowedValues")
         if pattern and not re.fullmatch(pattern, text):
-            raise _invalid(f"the value of the parameter {name} does not match {pattern}")
+            raise _invalid(f"the value {text!r} of the parameter {name} does not match {pattern}")
         if allowed and text not in map(str, allowed):
-            raise _invalid(f"the parameter {name} must be one of {', '.join(map(str, allowed))}")
-        if not int(rule.get("minChars", 0)) <= len(text) <= int(rule.get("maxChars", len(text))):
-            raise _invalid(f"the value of the parameter {name} is too short or too long")
+            raise _invalid(
+                f"the parameter {name} is {text!r}; it must be one of {', '.join(map(str, allowed))}"
+            )
+        least, most = rule.get("minChars", 0), rule.get("maxChars", "any number")
+        if len(text) < int(least) or ("maxChars" in rule and len(text) > int(most)):
+            raise _invalid(f"the parameter {name} has {len(text)} characters; allowed are {least} to {most}")
     return list(given) if is_list else given[0]
 
 

@@ -179,7 +179,10 @@ REF_A = {**TOPIC, "Properties": {"DisplayName": {"Fn::Sub": "${A.TopicName}"}}}
             {"Resources": {"T": TOPIC}, "Outputs": {"O": {"Value": {"Ref": "X"}}}},
             "Unresolved resource dependencies [X] in the Outputs block of the template",
         ),
-        ({"Resources": {"T": {**TOPIC, "Condition": "C"}}}, "Condition C is used but is not defined"),
+        (
+            {"Resources": {"T": {**TOPIC, "Condition": "C"}}},
+            "Unresolved condition dependency C in the Resources block",
+        ),
         ({"Resources": {"T": TOPIC}, "Transform": "Count"}, "runs no macros"),
         (
             {"Resources": {"T": {"Type": "AWS::Serverless::Function"}}, "Transform": SERVERLESS},

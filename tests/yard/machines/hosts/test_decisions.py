@@ -160,9 +160,9 @@ def test_a_list_takes_the_place_of_its_parameter_and_only_a_shell_s_step_is_run(
         ({"allowedPattern": "^a+$"}, ["b"], "does not match"),
         ({"allowedPattern": "a+"}, ["ab"], "does not match"),
         ({"allowedValues": ["x", "y"]}, ["z"], "one of x, y"),
-        ({"maxChars": 2}, ["abc"], "too long"),
-        ({"minChars": 2}, ["a"], "too short"),
-        ({}, ["a", "b"], "takes one value"),
+        ({"maxChars": 2}, ["abc"], "has 3 characters; allowed are 0 to 2"),
+        ({"minChars": 2}, ["a"], "has 1 characters; allowed are 2 to any number"),
+        ({}, ["a", "b"], "takes one value, and not 2"),
     ],
 )
 def test_a_parameter_is_held_to_what_its_document_says(

@@ -149,6 +149,12 @@ def _put(into: Any, path: list[str], value: Any) -> None:
         into[name] = value
 
 
+def modelled_status(client: Any, code: str) -> int:
+    """Return the HTTP status that the service's API model gives an error; most have 400, or none."""
+    errors = (shape for shape in client.meta.service_model.error_shapes if shape.error_code == code)
+    return next((each.metadata.get("error", {}).get("httpStatusCode", 400) for each in errors), 400)
+
+
 ROWS = list(csv.DictReader(Path(__file__).with_name("refused_requests.csv").read_text("utf-8").splitlines()))
 
 
@@ -171,6 +177,8 @@ def test_a_request_that_aws_refuses_is_refused_in_its_words(world: World, row: d
     except ClientError as refused:
         error = refused.response["Error"]
         assert (error["Code"], row["said"] in error["Message"]) == (row["code"], True), error
+        status = refused.response["ResponseMetadata"]["HTTPStatusCode"]
+        assert status == modelled_status(world.client(SOUND[row["kind"]]["call"].split(":")[0]), row["code"])
     else:  # a compute environment that no node survives
         assert answer.get("status") == row["code"], f"{row['kind']} is taken with {row['changes']}"
         assert row["said"] in answer["statusReason"]

@@ -113,8 +113,11 @@ def _refuse_mismatch(parameters: Parameters, definition: Parameters) -> None:
     if is_multinode and parameters.get("arrayProperties"):
         raise ApiError("ClientException", "a multi-node parallel job cannot be an array job")
     if not is_multinode and "containerProperties" not in definition:
+        name = f"{definition.get('jobDefinitionName')}:{definition.get('revision')}"
         raise ApiError(
-            "NotImplemented", "the yard runs containerProperties and nodeProperties only", status=501
+            "NotImplemented",
+            f"the yard does not run the job definition {name}: give it containerProperties or nodeProperties",
+            status=501,
         )
 
 

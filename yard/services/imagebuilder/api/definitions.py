@@ -121,8 +121,7 @@ def _create(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, 
         tags=dict(parameters.get("tags", {})),
         client_token=parameters.get("clientToken", ""),
     )
-    conflict = ApiError("ResourceAlreadyExistsException", f"{kind.member} '{arn}' is there already")
-    return _answer(kind, store.add(record, conflict).arn, parameters)
+    return _answer(kind, store.add(record, existing(kind.noun, arn)).arn, parameters)
 
 
 def _given(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
@@ -162,7 +161,11 @@ def _delete(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str,
         if any(refers(reference, record.arn) for reference in _references(other.given))
     ]
     if users:
-        raise ApiError("ResourceDependencyException", f"{record.arn} is used by {', '.join(users)}")
+        raise ApiError(
+            "ResourceDependencyException",
+            f"Resource dependency error: The resource ARN '{record.arn}' has other resources depended on it. "
+            f"They are {', '.join(users)}.",
+        )
     store.remove(record)
     return _answer(kind, record.arn, parameters)
 
@@ -227,6 +230,11 @@ def refers(reference: str, arn: str) -> bool:
     """Return True if the reference means the ARN; it may omit the build, and use x for "the newest"."""
     pattern = re.sub(r"(?<=[/.])x(?=\\\.|/|$)", r"\\d+", re.escape(reference))
     return re.fullmatch(pattern + r"(/\d+)?", arn) is not None
+
+
+def existing(noun: str, arn: str) -> ApiError:
+    words = f"The following resource '{noun}' already exists: '{arn}'."
+    return ApiError("ResourceAlreadyExistsException", words)
 
 
 def missing(arn: str) -> ApiError:

@@ -13,7 +13,14 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import image_store
-from slipway.yard.services.imagebuilder.api.definitions import is_filtered_in, missing, refers, store, view
+from slipway.yard.services.imagebuilder.api.definitions import (
+    existing,
+    is_filtered_in,
+    missing,
+    refers,
+    store,
+    view,
+)
 from slipway.yard.services.imagebuilder.build import build_runner
 from slipway.yard.services.imagebuilder.build.bake_roles import Bake, BakePlan, Ingredient
 from slipway.yard.services.recorded import StoredRecord, paged
@@ -44,7 +51,8 @@ def _start_pipeline(parameters: Parameters, region: str) -> dict[str, Any]:
     given = pipeline.given
     if "imageRecipeArn" not in given:
         raise ApiError(
-            "InvalidRequestException", f"{pipeline.arn} makes container images: the yard makes AMIs"
+            "InvalidRequestException",
+            f"{pipeline.arn} makes container images, and the yard only AMIs: give it an imageRecipeArn",
         )
     logging = given.get("loggingConfiguration", {}).get("imageLogGroupName")
     facts = {"sourcePipelineName": pipeline.name, "sourcePipelineArn": pipeline.arn}
@@ -54,7 +62,11 @@ def _start_pipeline(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _create_image(parameters: Parameters, region: str) -> dict[str, Any]:
     if "imageRecipeArn" not in parameters:
-        raise ApiError("InvalidRequestException", "a container recipe was given: the yard makes AMIs")
+        recipe = parameters.get("containerRecipeArn", "no recipe")
+        raise ApiError(
+            "InvalidRequestException",
+            f"{recipe} was given, and the yard makes AMIs only: give an imageRecipeArn",
+        )
     logging = parameters.get("loggingConfiguration", {}).get("logGroupName")
     return _start(parameters, logging, {}, dict(parameters.get("tags", {})), region)
 
@@ -82,9 +94,7 @@ def _start(
             tags=tags,
             client_token=given.get("clientToken", ""),
         )
-        stored = store.add(
-            record, ApiError("ResourceAlreadyExistsException", f"{record.arn} is there already")
-        )
+        stored = store.add(record, existing("Image", record.arn))
         if stored is record:
             plan = _plan(record, recipe, log_group, given.get("executionRole", ""))
             bakes[record.arn] = Bake(plan=plan)

@@ -145,7 +145,7 @@ class BakeContext:
 def _launch(context: BakeContext, _step: StepRun) -> None:
     plan = context.bake.plan
     if refused := unknown(plan.distributions):
-        raise BadDocument(f"the distribution has {refused[0]}, which the yard does not do")
+        raise BadDocument(f"the distribution has {refused[0]}, which the yard does not do: leave it out")
     own_client("iam", plan.region).get_instance_profile(InstanceProfileName=plan.instance_profile)
     quotas.refuse_above(plan.instance_type, 1, plan.region)
     context.components += [

@@ -53,8 +53,10 @@ def test_a_component_keeps_its_document_under_the_arn_of_its_version(builder: An
 
 
 def test_a_version_is_created_once(builder: Any) -> None:
-    component(builder)
-    assert refusal(lambda: component(builder))["Code"] == "ResourceAlreadyExistsException"
+    arn = component(builder)
+    refused = refusal(lambda: component(builder))
+    assert refused["Code"] == "ResourceAlreadyExistsException"
+    assert refused["Message"] == f"The following resource 'Component' already exists: '{arn}'."
     component(builder, "1.0.1")
     versions = builder.list_components(owner="Self")["componentVersionList"]
     assert [version["arn"].rpartition("/")[2] for version in versions] == ["1.0.0", "1.0.1"]
@@ -85,7 +87,9 @@ def test_what_is_used_is_not_deleted(builder: Any) -> None:
     part = component(builder)
     whole = recipe(builder, part)
     refused = refusal(builder.delete_component, componentBuildVersionArn=part)
-    assert (refused["Code"], whole in refused["Message"]) == ("ResourceDependencyException", True)
+    words = f"Resource dependency error: The resource ARN '{part}' has other resources depended on it."
+    assert refused["Code"] == "ResourceDependencyException"
+    assert refused["Message"] == f"{words} They are {whole}."
     assert builder.delete_image_recipe(imageRecipeArn=whole)["imageRecipeArn"] == whole
     builder.delete_component(componentBuildVersionArn=part)
     gone = refusal(builder.get_component, componentBuildVersionArn=part)
