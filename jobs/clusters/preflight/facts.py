@@ -50,6 +50,7 @@ class FoundAmi:
     state: str
     owner: str | None = None  # an account id, or AMAZON; None, as for root_device: AWS does not say
     root_device: str | None = None
+    root_gib: int = 0  # the least that its root disk may have; 0: AWS does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +247,14 @@ def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
         state=image["State"],
         owner=AMAZON if image.get("ImageOwnerAlias") == AMAZON else image.get("OwnerId"),
         root_device=image.get("RootDeviceName"),
+        root_gib=_root_gib(image),
     )
+
+
+def _root_gib(image: Mapping[str, Any]) -> int:
+    """Return the size of the root disk's snapshot; EC2 starts no instance with a smaller disk."""
+    disks = {each.get("DeviceName"): each.get("Ebs") or {} for each in image.get("BlockDeviceMappings") or ()}
+    return int(disks.get(image.get("RootDeviceName"), {}).get("VolumeSize") or 0)
 
 
 # Settings of the account outside our stacks, one small function for each fact.

@@ -74,10 +74,10 @@ def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def _another(cluster: NodeCluster, image: FoundAmi) -> Verdict | None:
-    """Refuse an AMI that another account publishes under AWS's name, or whose root disk is another device.
+    """Refuse an AMI that another account publishes under AWS's name, or whose root disk does not fit.
 
     The launch template enlarges the root disk by its device name. With a wrong name, nodes get a second disk,
-    and a root that is too small for a container image.
+    and a root that is too small for a container image. EC2 starts no node with a disk below the snapshot's.
     """
     expected = node_image_of(cluster)
     fix = (
@@ -95,6 +95,12 @@ def _another(cluster: NodeCluster, image: FoundAmi) -> Verdict | None:
             f"the root disk of {image.id} is {image.root_device}, and that of {expected.name} is "
             f"{expected.root_device}: nodes would get a second disk in place of a larger one",
             fix,
+        )
+    if cluster.root_volume_gib < image.root_gib:
+        return failed(
+            f"the root disk of {image.id} has {image.root_gib} GiB, and root_volume_gib is "
+            f"{cluster.root_volume_gib}: EC2 would start no node",
+            f"set root_volume_gib={image.root_gib} or more in clusters.py, and deploy",
         )
     return None
 

@@ -23,7 +23,6 @@ NEEDED_BY_NODES = {
     "monitoring",
     "ssm",
     "ssmmessages",
-    "ec2messages",
     "secretsmanager",
     "sts",
 }

@@ -258,7 +258,7 @@ def test_a_worker_that_cannot_be_started_or_cannot_join_is_mailed() -> None:
 def test_endpoints_let_machines_reach_pcs_and_nothing_of_containers() -> None:
     endpoints = of_type(slurm_templates_of().network, "AWS::EC2::VPCEndpoint").values()
     services = {endpoint["ServiceName"].rpartition("us-east-1.")[2] for endpoint in endpoints}
-    assert services >= {"pcs", "ssm", "ssmmessages", "ec2messages", "logs", "monitoring"}
+    assert services >= {"pcs", "ssm", "ssmmessages", "logs", "monitoring"}
     assert not services & {"ecs", "ecr.api", "autoscaling"}
 
 

@@ -31,7 +31,7 @@ def test_a_bill_of_dl1_is_the_one_made_by_hand(slipway: Slipway) -> None:
         "nodes, training": node_hour * hours,
         "nodes, starting": node_hour * 12 / 60,
         "nodes, repeating what failures cost": node_hour * lost,
-        "interface endpoints (12)": 12 * 0.01 * whole,
+        "interface endpoints (11)": 11 * 0.01 * whole,
         "root volumes": 8 * 200 * 0.08 / GIB_MONTHS_HOURS * whole,
         "efs": 1000 * 0.3 / GIB_MONTHS_HOURS * whole,
     }

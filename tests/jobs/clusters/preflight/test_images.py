@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import Cluster, MpiCluster, NodeCluster, SlurmCluster
+from slipway.jobs.clusters.preflight import facts
 from slipway.jobs.clusters.preflight.facts import AMAZON, FoundAmi, locks_of
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.words.catalogue.hardware import family_of
@@ -150,7 +151,7 @@ def test_no_ami_passes_that_lacks_what_drives_the_type(kind: str, name: str) -> 
     ],
 )
 def test_an_ami_of_aws_is_refused_that_is_another_s_or_has_another_root_disk(
-    found: dict[str, str], said: str
+    found: dict[str, Any], said: str
 ) -> None:
     gpus = replace(CLUSTER, instance_type="g6.xlarge", efa_interfaces=None, machine_image=None, image=None)
     published = FoundAmi(
@@ -166,6 +167,23 @@ def test_an_ami_of_aws_is_refused_that_is_another_s_or_has_another_root_disk(
     assert refused.outcome is CheckOutcome.FAILED
     assert said in refused.found
     assert "correct ecs-nvidia in jobs/words/images/aws_images.py" in refused.fix
+
+
+def test_a_root_disk_smaller_than_the_amis_snapshot_is_refused_with_the_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AWS's AMI for Slurm has 75 GiB (awslabs/awsome-distributed-ai add-cng-p5.yaml); 50 may be declared."""
+    disk = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 75}}
+    described = {"ImageId": "ami-1", "Architecture": "x86_64", "State": "available"}
+    answer = {"Images": [{**described, "RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [disk]}]}
+    monkeypatch.setattr(facts, "reader", lambda *_: None)
+    monkeypatch.setattr(facts, "ask", lambda *_, **__: answer)
+    found = facts.ask_machine_image("ami-1", "us-east-1")
+    small, enough = (replace(CLUSTER, root_volume_gib=size) for size in (74, 75))
+    assert verdict("machine image", enough, machine_image=found).outcome is CheckOutcome.OK
+    refused = verdict("machine image", small, machine_image=found)
+    assert refused.outcome is CheckOutcome.FAILED
+    assert refused.fix == "set root_volume_gib=75 or more in clusters.py, and deploy"
 
 
 def test_an_ami_whose_processors_nobody_tells_is_not_passed() -> None:

@@ -69,7 +69,7 @@ RATES = known_rates()
 def test_a_declared_cluster_has_its_size_its_region_and_what_stands_around_it() -> None:
     place = find_place("dl1", RATES, region=None, term=ON_DEMAND)
     assert (place.instance.name, place.most_nodes, place.region) == ("dl1.24xlarge", 16, "us-east-1")
-    assert place.overheads.interface_endpoints == 12
+    assert place.overheads.interface_endpoints == 11
 
 
 def test_every_declared_cluster_is_a_place() -> None:
