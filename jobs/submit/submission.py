@@ -26,7 +26,7 @@ from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, SP
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.launch_environment import timeout_seconds
+from slipway.jobs.words.launch_environment import saved_in, timeout_seconds
 from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import Say
@@ -101,7 +101,7 @@ def submit_prepared(
     platform.refuse_unready(prepared)
     journal = Journal(folder=journal_folder(prepared.target, aws.endpoint()))
     if consent.again:
-        prepared = _next_repeat(prepared, platform, journal)
+        prepared = _next_repeat(prepared, platform, journal, say)
     name, target = prepared.name, prepared.target
     with journal.locked(name, lambda: say(f"another slipway is submitting {name}; waiting for it")) as noted:
         sent = None
@@ -128,14 +128,19 @@ def submit_prepared(
     return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
 
 
-def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal) -> AnyPrepared:
+def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal, say: Say) -> AnyPrepared:
     """Return the first repeat that does not exist, or an interrupted one to finish it."""
+    earlier = ""
     for repeat in count():
         other = prepared.repeated(repeat)
         entry = journal.read(other.name)
         is_free = entry is None and platform.find_job_id(other.name, prepared.target) is None
         if is_free or (entry is not None and entry.job_id is None):
+            if earlier and prepared.job.checkpoints is None:
+                kept = saved_in(earlier, prepared.target)
+                say(f"{other.name} starts from the beginning; --checkpoints {kept} resumes {earlier} instead")
             return other
+        earlier = other.name
     raise AssertionError("unreachable: repeats are not limited")
 
 

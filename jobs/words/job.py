@@ -51,6 +51,11 @@ class DoesNotFit(SlipwayError):
     exit_code = 2
 
 
+def own_checkpoints(name: str) -> str:
+    """Return the folder of the shared file system to which a job without --checkpoints saves."""
+    return f"checkpoints/{name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     name: str
