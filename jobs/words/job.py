@@ -185,6 +185,10 @@ def _problems_of_place(where: str, place: str) -> Iterator[Problem]:
             message=f"{_show(place)} climbs out of its folder",
             hint="name the folder itself, without '..'",
         )
+    if place.casefold().startswith("s3:") and not place.startswith(_S3):
+        yield Problem(
+            where=where, message=f"{_show(place)} is neither a path nor a URL", hint="write s3://BUCKET/KEY"
+        )
 
 
 def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
