@@ -6,6 +6,7 @@ its cost, writes the journal, and sends the request through jobs/platforms/sendi
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
@@ -15,9 +16,11 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
+from slipway.containers.recipes.command.config import SECRETS_PREFIX
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.capacity import ask_quota, ask_reservation, in_utc
+from slipway.jobs.code.command_job import RECIPE as OWN_COMMAND
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.platforms.platform import AnyPlatform, AnyPrepared, MayHaveTwins, platform_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
@@ -25,7 +28,7 @@ from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, SPOT, instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
-from slipway.jobs.words.job import Job
+from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.launch_environment import saved_in, timeout_seconds
 from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
@@ -109,6 +112,7 @@ def submit_prepared(
         if job_id is None:
             refuse_small_quota(prepared.job, target)
             refuse_past_block(prepared.job, target)
+            refuse_missing_secrets(prepared.job, target)
             refuse_unconfirmed(prepared, consent.agreed, consent.ask)
             if bring:
                 bring()
@@ -197,6 +201,20 @@ def refuse_small_quota(job: Job, target: Target) -> None:
         f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
         hint=f"slipway cluster quota {target.name} --request; or ask for fewer --nodes",
     )
+
+
+def refuse_missing_secrets(job: Job, target: Target) -> None:
+    """Refuse secrets that do not exist; where the user may not look, the nodes find out."""
+    names = json.loads(job.settings.get("secrets", "{}")) if job.recipe == OWN_COMMAND else {}
+    for name in names.values():
+        secret, client = f"{SECRETS_PREFIX}{name}", reader("secretsmanager", target.region)
+        found = ask(client, "DescribeSecret", SecretId=secret)
+        if isinstance(found, Unanswered) and found.code == "ResourceNotFoundException":
+            raise DoesNotFit(
+                f"the secret {secret} is not in Secrets Manager of {target.region}",
+                hint=f"aws secretsmanager create-secret --region {target.region} --name {secret} "
+                "--secret-string file://FILE",
+            )
 
 
 class PastTheBlock(SlipwayError):
