@@ -199,7 +199,9 @@ def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
 @newest_job_argument
 @click.option("--rank", default="all", show_default=True, help="Rank to print: a number, or all.")
 @click.option("--node", default="all", show_default=True, help="Node to print: a number, or all.")
-@click.option("--follow", is_flag=True, help="Keep printing until the job ends; fail if the job failed.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Keep printing until the job ends; fail if the job failed."
+)
 @target_option
 @region_option
 @click.option("--json", "as_json", is_flag=True, help="Print each line as one JSON object.")

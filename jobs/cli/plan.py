@@ -108,6 +108,7 @@ def duration(_ctx: click.Context, _param: click.Parameter, text: str | None) -> 
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the search.")
 @click.option(
+    "-o",
     "--output",
     "output",
     type=click.Path(dir_okay=False, path_type=Path),

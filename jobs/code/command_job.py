@@ -154,6 +154,7 @@ _OURS = frozenset(
     | {"--timeout-hours", "--include-secrets", "--depends-on"}
 )
 _MOST_BYTES = 1 << 20
+_LONGEST_PATH = 4096
 
 
 def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
@@ -186,15 +187,21 @@ def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
 
 
 def _refuse_own_paths(words: Sequence[str], folder: ProjectFolder) -> None:
-    """Refuse the full path of a file that is sent: a node unpacks the folder elsewhere."""
+    """Refuse the full path of something in the folder: a node unpacks the folder elsewhere."""
+    sent = {file.name for file in folder.files}
     for word in words:
-        path = PurePath(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
-        for own in (folder.path, folder.path.resolve()):
-            if path.is_absolute() and path.is_relative_to(own):
-                raise CannotShip(
-                    f"{printable(str(path))} is a path of this machine, and nodes have the folder elsewhere",
-                    hint=f"write {printable(str(path.relative_to(own)))}: the command starts in the folder",
-                )
+        path = Path(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
+        if not path.is_absolute() or len(word) > _LONGEST_PATH or "\0" in word:
+            continue
+        real = Path(os.path.realpath(path))
+        pairs = ((path, folder.path), (real, folder.path.resolve()))  # by a link, or not
+        if name := next((str(way.relative_to(own)) for way, own in pairs if way.is_relative_to(own)), None):
+            raise CannotShip(
+                f"{printable(str(path))} is a path of this machine, and nodes have the folder elsewhere",
+                hint=f"write {printable(name)}: the command starts in the folder"
+                if name in sent
+                else "name what is sent, by its path in the folder, or what the nodes have",
+            )
 
 
 def _refuse_script(name: str, folder: ProjectFolder, *, is_program: bool) -> None:

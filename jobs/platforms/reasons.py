@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from slipway.jobs.words.run import Explanation, JobState, Reason, Run
+from slipway.jobs.words.job import own_checkpoints
+from slipway.jobs.words.run import AGAIN, LONGER, Explanation, JobState, Reason, Run
 
-Told = tuple[str, str]  # the meaning, and what to do; a job's name, target, image and id are filled in
+Told = tuple[str, str]  # the meaning, and what to do, with fields that `explained` fills in
 
 _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
 
@@ -78,12 +79,12 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"Host EC2",
         means="its machine was lost",
-        fix="the same command with --again runs it once more; with the same --checkpoints it resumes",
+        fix=AGAIN,
     ),
     Reason(
         pattern=r"exceeded timeout|attempt duration",
         means="it took longer than its timeout, and a job that timed out is not tried again",
-        fix="submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
+        fix=LONGER,
     ),
     Reason(
         pattern=r"[Dd]ependent [Jj]ob|dependsOn|dependency",
@@ -93,7 +94,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"[Cc]ancel+ed (with slipway|by user)|[Tt]erminated job|[Uu]ser (initiated|requested)",
         means="somebody cancelled it",
-        fix="the same command with --again runs it once more",
+        fix=AGAIN,
     ),
     Reason(
         pattern=r"submitted twice in the same instant",
@@ -118,12 +119,16 @@ REASONS: tuple[Reason, ...] = (
 )
 
 
-def explained(run: Run, told: Told, image: str, evidence: Iterable[str | None]) -> Explanation:
-    """Return the explanation of this job, with each piece of evidence once."""
+def explained(
+    run: Run, told: Told, image: str, evidence: Iterable[str | None], kept: str | None = None
+) -> Explanation:
+    """Return the explanation of this job, with each piece of evidence once; `kept` is where it saved."""
     sentence, fix = told
     return Explanation(
         sentence=f"{run.name} {sentence}",
-        fix=fix.format(job=run.name, target=run.target, id=run.id, image=image),
+        fix=fix.format(
+            job=run.name, target=run.target, id=run.id, image=image, kept=kept or own_checkpoints(run.name)
+        ),
         evidence=tuple(dict.fromkeys(each for each in evidence if each)),
     )
 

@@ -6,6 +6,7 @@ its cost, writes the journal, and sends the request through jobs/platforms/sendi
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
@@ -15,9 +16,11 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
+from slipway.containers.recipes.command.config import SECRETS_PREFIX
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.capacity import ask_quota, ask_reservation, in_utc
+from slipway.jobs.code.command_job import RECIPE as OWN_COMMAND
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.platforms.platform import AnyPlatform, AnyPrepared, MayHaveTwins, platform_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
@@ -25,8 +28,8 @@ from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, SPOT, instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
-from slipway.jobs.words.job import Job
-from slipway.jobs.words.launch_environment import timeout_seconds
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.launch_environment import saved_in, timeout_seconds
 from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import Say, money
@@ -101,7 +104,7 @@ def submit_prepared(
     platform.refuse_unready(prepared)
     journal = Journal(folder=journal_folder(prepared.target, aws.endpoint()))
     if consent.again:
-        prepared = _next_repeat(prepared, platform, journal)
+        prepared = _next_repeat(prepared, platform, journal, say)
     name, target = prepared.name, prepared.target
     with journal.locked(name, lambda: say(f"another slipway is submitting {name}; waiting for it")) as noted:
         sent = None
@@ -109,6 +112,7 @@ def submit_prepared(
         if job_id is None:
             refuse_small_quota(prepared.job, target)
             refuse_past_block(prepared.job, target)
+            refuse_missing_secrets(prepared.job, target)
             refuse_unconfirmed(prepared, consent.agreed, consent.ask)
             if bring:
                 bring()
@@ -128,14 +132,19 @@ def submit_prepared(
     return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
 
 
-def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal) -> AnyPrepared:
+def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal, say: Say) -> AnyPrepared:
     """Return the first repeat that does not exist, or an interrupted one to finish it."""
+    earlier = ""
     for repeat in count():
         other = prepared.repeated(repeat)
         entry = journal.read(other.name)
         is_free = entry is None and platform.find_job_id(other.name, prepared.target) is None
         if is_free or (entry is not None and entry.job_id is None):
+            if earlier and prepared.job.checkpoints is None:
+                kept = saved_in(earlier, prepared.target)
+                say(f"{other.name} starts from the beginning; --checkpoints {kept} resumes {earlier} instead")
             return other
+        earlier = other.name
     raise AssertionError("unreachable: repeats are not limited")
 
 
@@ -192,6 +201,20 @@ def refuse_small_quota(job: Job, target: Target) -> None:
         f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
         hint=f"slipway cluster quota {target.name} --request; or ask for fewer --nodes",
     )
+
+
+def refuse_missing_secrets(job: Job, target: Target) -> None:
+    """Refuse secrets that do not exist; where the user may not look, the nodes find out."""
+    names = json.loads(job.settings.get("secrets", "{}")) if job.recipe == OWN_COMMAND else {}
+    for name in names.values():
+        secret, client = f"{SECRETS_PREFIX}{name}", reader("secretsmanager", target.region)
+        found = ask(client, "DescribeSecret", SecretId=secret)
+        if isinstance(found, Unanswered) and found.code == "ResourceNotFoundException":
+            raise DoesNotFit(
+                f"the secret {secret} is not in Secrets Manager of {target.region}",
+                hint=f"aws secretsmanager create-secret --region {target.region} --name {secret} "
+                "--secret-string file://FILE",
+            )
 
 
 class PastTheBlock(SlipwayError):

@@ -51,6 +51,11 @@ class DoesNotFit(SlipwayError):
     exit_code = 2
 
 
+def own_checkpoints(name: str) -> str:
+    """Return the folder of the shared file system to which a job without --checkpoints saves."""
+    return f"checkpoints/{name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     name: str
@@ -179,6 +184,10 @@ def _problems_of_place(where: str, place: str) -> Iterator[Problem]:
             where=where,
             message=f"{_show(place)} climbs out of its folder",
             hint="name the folder itself, without '..'",
+        )
+    if place.casefold().startswith("s3:") and not place.startswith(_S3):
+        yield Problem(
+            where=where, message=f"{_show(place)} is neither a path nor a URL", hint="write s3://BUCKET/KEY"
         )
 
 

@@ -11,9 +11,10 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, own_checkpoints
 from slipway.jobs.words.run import price_of, term_of
-from slipway.jobs.words.targets import Target
+from slipway.jobs.words.sagemaker import job_url
+from slipway.jobs.words.targets import SageMakerTarget, Target
 
 SETTING_OPTION = "--set"
 
@@ -31,11 +32,18 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
         variables.TIMEOUT_SECONDS: str(timeout_seconds(job, target)),
         variables.DATA: _place("--data", job.data, target, default="data"),
         variables.CHECKPOINTS: _place(
-            "--checkpoints", job.checkpoints, target, default=f"checkpoints/{name}"
+            "--checkpoints", job.checkpoints, target, default=own_checkpoints(name)
         ),
         variables.LOGS: f"{mount}/logs/{name}" if mount else None,
     }
     return {key: value for key, value in sorted(told.items()) if value is not None}
+
+
+def saved_in(name: str, target: Target) -> str:
+    """Return where a job without --checkpoints saves, as a value of --checkpoints."""
+    if isinstance(target, SageMakerTarget) and not target.file_system_mount:
+        return job_url(target.bucket, name, "checkpoints")
+    return own_checkpoints(name)
 
 
 def setting_words(job: Job) -> list[str]:

@@ -265,6 +265,9 @@ def in_attempt(number: int | None, allowed: int | None) -> str:
 
 
 _LOGS = "look at its log: slipway logs {job}"
+_RESUME = "add --checkpoints {kept} to resume from what it saved, unless it had its own"
+AGAIN = f"the same command with --again runs it once more; {_RESUME}"
+LONGER = f"submit it again with a longer --timeout-hours; {_RESUME}"
 
 # What an exit code means, if AWS says no more than "Essential container in task exited".
 EXIT_CODES: Mapping[int, Reason] = {
@@ -273,7 +276,7 @@ EXIT_CODES: Mapping[int, Reason] = {
     85: Reason(
         pattern="85",
         means="it asked for another attempt",
-        fix="slipway logs {job} says why; the same command with --again --checkpoints … resumes",
+        fix=f"slipway logs {{job}} says why; {AGAIN}",
     ),
     126: Reason(
         pattern="126", means="its command could not be run", fix="slipway image build {image} --on {target}"

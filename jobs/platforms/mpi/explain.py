@@ -13,8 +13,10 @@ from slipway.jobs.platforms.mpi.runs import find_dependencies_of
 from slipway.jobs.platforms.on_clusters import why_nodes_did_not_join
 from slipway.jobs.platforms.reasons import Told, explained, known_reason, told_by_state
 from slipway.jobs.words.run import (
+    AGAIN,
     ERROR,
     EXIT_CODES,
+    LONGER,
     RETRY_EXIT_CODE,
     Explanation,
     Found,
@@ -31,16 +33,13 @@ _LAST_EVENTS = 100
 _RUN = "[run] "
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer|no longer answers)")
 _NOTHING_TO_DO = ""
-_RESUME = "its group starts another; the same command with --again --checkpoints … resumes"
+_RESUME = f"its group starts another; {AGAIN}"
 _LOOK_BACK = "look at its log: slipway logs {job}"
 
 # States of Systems Manager (user guide, "Understanding command statuses"): what each means, and what to do.
 _DETAILS: Mapping[str, tuple[str, str]] = {
-    "Cancelled": ("somebody cancelled it", "the same command with --again runs it once more"),
-    "ExecutionTimedOut": (
-        "it took longer than its timeout",
-        "submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
-    ),
+    "Cancelled": ("somebody cancelled it", AGAIN),
+    "ExecutionTimedOut": ("it took longer than its timeout", LONGER),
     "DeliveryTimedOut": (
         "its main node did not accept it in time",
         "slipway status --on {target} --nodes; is the agent of Systems Manager online on the main node?",
@@ -49,7 +48,7 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
         "its main node could not be reached",
         "the machine is gone or its agent is not online; the same command with --again runs it on another",
     ),
-    "Terminated": ("Systems Manager ended it", "the same command with --again runs it once more; it resumes"),
+    "Terminated": ("Systems Manager ended it", AGAIN),
 }
 
 

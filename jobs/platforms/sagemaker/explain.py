@@ -8,8 +8,11 @@ from slipway.jobs.cloud.aws import reader
 from slipway.jobs.cloud.objects import find_streams, last_lines
 from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason, told_by_state
 from slipway.jobs.platforms.sagemaker.runs import transitions
+from slipway.jobs.words.launch_environment import saved_in
 from slipway.jobs.words.run import (
+    AGAIN,
     EXIT_CODES,
+    LONGER,
     RETRY_EXIT_CODE,
     Explanation,
     Found,
@@ -17,7 +20,6 @@ from slipway.jobs.words.run import (
     Reason,
     last_error,
 )
-from slipway.jobs.words.sagemaker import job_url
 from slipway.jobs.words.targets import SageMakerTarget
 
 # SageMaker's words on a training job that waits or failed, each with a sentence and what to do. A new one is
@@ -76,7 +78,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"MaxRuntimeExceeded|[Mm]ax(imum)? ?[Rr]un ?time",
         means="it took longer than its timeout, which counts all attempts together",
-        fix="submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
+        fix=LONGER,
     ),
     Reason(
         pattern=r"OutOfMemory|out of memory|OOM|exit ?code:? 137",
@@ -86,7 +88,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"InternalServerError|internal error",
         means="SageMaker itself failed, in the last attempt as well",
-        fix="the same command with --again --checkpoints … resumes it",
+        fix=AGAIN,
     ),
 )
 
@@ -107,7 +109,8 @@ def explain(found: TrainingFound) -> Explanation:
         f"the log: {error}" if error else "",
         *_history(found.detail),
     ]
-    return explained(found.run, told, found.target.machine_image, said)
+    kept = saved_in(found.run.name, found.target)
+    return explained(found.run, told, found.target.machine_image, said, kept)
 
 
 def log_streams(found: TrainingFound) -> list[tuple[int, str]]:
@@ -142,8 +145,7 @@ def _unremarkable(found: TrainingFound) -> Told:
 
 def _failed(found: TrainingFound) -> Told:
     if found.run.status == _STOPPED:
-        kept = job_url(found.target.bucket, found.run.name, "checkpoints")
-        return "was cancelled", f"the same command with --again --checkpoints {kept} resumes it"
+        return "was cancelled", AGAIN
     said = found.detail.get("FailureReason") or ""
     if reason := known_reason(f"{found.run.status} {said}", REASONS):
         return f"failed: {reason.means}", reason.fix

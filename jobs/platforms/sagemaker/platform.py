@@ -36,6 +36,7 @@ from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import read_image
 from slipway.jobs.words.job import Job
+from slipway.jobs.words.launch_environment import saved_in
 from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.sagemaker import CHECKPOINTS, ENTRY_POINT
@@ -121,6 +122,7 @@ def send(prepared: SageMakerPrepared, taker: None) -> str:
                 "job": prepared.name,
                 "target": prepared.target.name,
                 "image": prepared.job.image or prepared.target.image,
+                "kept": saved_in(prepared.name, target),
             }
             hint = reason.fix.format(**words)
             raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=hint) from error

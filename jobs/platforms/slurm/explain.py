@@ -11,7 +11,18 @@ from slipway.jobs.platforms.reasons import Told, counted, explained, machine_rea
 from slipway.jobs.platforms.slurm.login_node import advice
 from slipway.jobs.platforms.slurm.request import STATES
 from slipway.jobs.platforms.slurm.runs import describe, first_failed
-from slipway.jobs.words.run import ERROR, EXIT_CODES, Explanation, Found, JobState, Run, last_error, translate
+from slipway.jobs.words.run import (
+    AGAIN,
+    ERROR,
+    EXIT_CODES,
+    LONGER,
+    Explanation,
+    Found,
+    JobState,
+    Run,
+    last_error,
+    translate,
+)
 from slipway.jobs.words.slurm import UNFIT, SlurmNode, SlurmRecord
 from slipway.jobs.words.targets import SlurmTarget
 
@@ -189,26 +200,20 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "QOS": ("a limit of its quality of service is reached", "sacctmgr show qos on the login node"),
     "NonZeroExitCode": ("its program failed", "slipway logs {job}"),
     "RaisedSignal": ("its program was killed by a signal", "slipway logs {job}"),
-    "TimeLimit": (
-        "its time was over before its ranks had saved",
-        "submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
-    ),
+    "TimeLimit": ("its time was over before its ranks had saved", LONGER),
     "OutOfMemory": ("a node ran out of memory", "set a smaller micro_batch or fewer workers"),
     "JobLaunchFailure": ("a node could not start it", "slipway status --on {target} --nodes"),
 }
 
 # How a job ended, if Slurm gives no other reason.
 ENDS: Mapping[str, tuple[str, str]] = {
-    "CANCELLED": ("somebody cancelled it", "the same command with --again runs it once more"),
+    "CANCELLED": ("somebody cancelled it", AGAIN),
     "TIMEOUT": REASONS["TimeLimit"],
     "OUT_OF_MEMORY": REASONS["OutOfMemory"],
-    "NODE_FAIL": (
-        "a node failed and it was not requeued",
-        "the same command with --again --checkpoints … resumes",
-    ),
+    "NODE_FAIL": ("a node failed and it was not requeued", AGAIN),
     "BOOT_FAIL": ("its nodes did not come up", "slipway status --on {target} --nodes"),
-    "PREEMPTED": ("another job took its nodes", "the same command with --again --checkpoints … resumes"),
-    "DEADLINE": ("its deadline passed", "the same command with --again runs it once more"),
+    "PREEMPTED": ("another job took its nodes", AGAIN),
+    "DEADLINE": ("its deadline passed", AGAIN),
 }
 
 

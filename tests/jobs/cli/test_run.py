@@ -165,3 +165,14 @@ def test_a_job_s_definition_has_the_values_of_variables_and_only_the_names_of_se
     out = slipway.printed(*RUN, *told, *TRAIN)
     assert 'environment={\\"WANDB_PROJECT\\": \\"mine\\"}' in out
     assert 'secrets={\\"WANDB_API_KEY\\": \\"wandb\\"}' in out
+
+
+def test_a_secret_that_does_not_exist_is_refused_before_nodes_start(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    named = (*RUN, "--secret", "WANDB_API_KEY=wandb", *TRAIN)
+    err = slipway.refused(*named, code=2)
+    assert f"the secret slipway/jobs/wandb is not in Secrets Manager of {target.region}" in err
+    assert (sent(yard_shell, target), job_names(yard_shell, target)) == ([], [])
+    yard_shell.client("secretsmanager").create_secret(Name="slipway/jobs/wandb", SecretString="k")
+    slipway.told(*named)

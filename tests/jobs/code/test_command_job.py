@@ -181,6 +181,8 @@ def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script
         ("./train.py", "train.py is not executable", "chmod +x train.py; or name its interpreter: python"),
         ("python {folder}/train.py", "/train.py is a path of this machine", "write train.py: "),
         ("python train.py --config={folder}/c.yaml", "c.yaml is a path of this machine", "write c.yaml: "),
+        ("python {folder}.link/train.py", "/train.py is a path of this machine", "write train.py: "),
+        ("{folder}/.venv/bin/python x.py", "/.venv/bin/python is a path of this", "what the nodes have"),
         ("bash dos.sh", "dos.sh has the line ends of Windows (CRLF)", r"sed -i 's/\r$//' dos.sh"),
         ("torchrun train.py", "torchrun starts the processes of a node", "--per-node"),
         ("env A=b python -m torch.distributed.run train.py", "torchrun starts the", "per_node = true"),
@@ -192,6 +194,7 @@ def test_what_is_mistyped_is_refused_before_anything_is_sent(
 ) -> None:
     texts = {"train.py": "print('a switch is on')", "run.sh": "", "c.yaml": ""}
     folder = read_folder(write(tmp_path, {**texts, "dos.sh": "set -e\r\n"}))
+    tmp_path.with_name(f"{tmp_path.name}.link").symlink_to(tmp_path)
     with pytest.raises(CannotShip) as refusal:
         refuse_mistakes(OwnCommand(words=tuple(shlex.split(words.format(folder=tmp_path)))), folder)
     assert said in refusal.value.message

@@ -87,6 +87,23 @@ def test_the_same_job_again_is_the_one_that_exists_on_any_machine_and_again_is_o
     assert not submit().existed, "a new yard has none of the jobs of the last"
 
 
+def test_a_repeat_says_that_it_starts_from_the_beginning_and_where_the_last_one_saved(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    def names(job: Job) -> tuple[str, list[str]]:
+        said: list[str] = []
+        sent = submit_prepared(prepare(job, "dl1"), Consent(again=True), say=said.append)
+        return sent.prepared.name, [words for words in said if "from the beginning" in words]
+
+    first, second = names(JOB), names(JOB)
+    assert first[1] == []
+    resumes = f"--checkpoints checkpoints/{first[0]} resumes {first[0]} instead"
+    assert second[1] == [f"{second[0]} starts from the beginning; {resumes}"]
+    assert f"checkpoints/{second[0]} " in names(JOB)[1][0]
+    kept = replace(JOB, checkpoints="s3://bucket/kept")
+    assert [names(kept)[1], names(kept)[1]] == [[], []], "it resumes by itself"
+
+
 def test_a_lost_answer_makes_no_second_job(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit
 ) -> None:

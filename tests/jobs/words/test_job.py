@@ -80,6 +80,8 @@ def test_shell_and_foreign_characters_in_a_value_are_what_they_are(value: str) -
         ({"timeout_seconds": 59}, "is 59; allowed is 60"),
         ({"data": "../etc"}, "--data: '../etc' climbs out of its folder"),
         ({"data": "s3://bucket/a/../../b"}, "climbs out"),
+        ({"checkpoints": "s3:/bucket/a"}, "--checkpoints: 's3:/bucket/a' is neither a path nor a URL"),
+        ({"data": "S3://bucket/a"}, "is neither a path nor a URL; write s3://BUCKET/KEY"),
         ({"data": ""}, "--data: has 0 characters"),
         ({"settings": {"size": "Ref::size"}}, "which AWS Batch would replace"),
         ({"depends_on": ("",)}, "--depends-on: '' is not a job's name or id"),

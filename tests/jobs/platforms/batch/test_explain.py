@@ -110,7 +110,11 @@ def test_why_a_job_waits_is_said_with_what_to_do(reason: str, means: str, fix: s
         ("OutOfMemoryError: Container killed due to memory usage", "more memory", "micro_batch"),
         ("Job attempt duration exceeded timeout", "longer than its timeout", "--timeout-hours"),
         ("ResourceInitializationError: failed to validate logger args", "could not set up", "preflight dl1"),
-        ("cancelled with slipway cancel", "somebody cancelled it", "--again"),
+        (
+            "cancelled with slipway cancel",
+            "somebody cancelled it",
+            "--again runs it once more; add --checkpoints checkpoints/bert to resume from what it saved",
+        ),
         ("DockerTimeoutError: Could not transition to started", "could not start the container", "devices"),
         ("Dependent Job failed", "a job that it depends on failed", ""),
     ],
@@ -214,7 +218,7 @@ def test_what_was_not_answered_is_named_and_so_is_the_last_error_of_the_log_alon
 
 @pytest.mark.parametrize("reason", [*REASONS, *EXIT_CODES.values()], ids=lambda reason: reason.pattern[:30])
 def test_every_fix_can_be_told_of_any_job(reason: Any) -> None:
-    assert reason.fix.format(job="bert", target="dl1", image="gaudi")
+    assert reason.fix.format(job="bert", target="dl1", image="gaudi", kept="x")
 
 
 def test_a_job_whose_dependency_failed_is_told_which_one() -> None:
