@@ -12,7 +12,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
@@ -167,7 +167,7 @@ def with_layers(model: nn.Module, layout: Layout, *, engine: str) -> nn.Module:
                 f"{' and no '.join(missing)}",
                 hint=f"give it what slipway.containers.models.decoder.Decoder has, or set {degree}=1",
             )
-    averaging = next((module for module in model.modules() if isinstance(module, _BatchNorm)), None)
+    averaging = next((module for module in model.modules() if isinstance(module, _NormBase)), None)
     if averaging is not None and averaging.track_running_stats:
         raise Refusal(
             f"{type(model).__name__} has {type(averaging).__name__}, whose running means our checkpoints "

@@ -86,8 +86,25 @@ def test_a_batch_of_anything_but_tensors_is_refused(batch: object) -> None:
 
 
 def test_a_model_whose_averages_no_checkpoint_keeps_is_refused() -> None:
-    with pytest.raises(Refusal, match="use GroupNorm or LayerNorm"):
-        with_layers(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), Layout(), engine="plain")
+    for norm in (nn.BatchNorm1d(2), nn.InstanceNorm1d(2, track_running_stats=True)):
+        with pytest.raises(Refusal, match="use GroupNorm or LayerNorm"):
+            with_layers(nn.Sequential(nn.Linear(2, 2), norm), Layout(), engine="plain")
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_model_that_changes_a_buffer_of_its_state_is_refused(is_kept: bool) -> None:
+    class Counts(nn.Linear):  # type: ignore[misc]  # torch counts as untyped
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(len(rows))
+            return super().forward(rows)
+
+    model, task = Counts(2, 1), UserTask(lambda outputs, batch: outputs.mean())
+    model.register_buffer("seen", torch.zeros(()), persistent=is_kept)
+    if not is_kept:
+        assert task.forward(model, flat(torch.ones(3, 2))).shape == (1,)
+        return
+    with pytest.raises(Refusal, match="the model changes its buffer seen, which our checkpoints do not keep"):
+        task.forward(model, flat(torch.ones(3, 2)))
 
 
 class Noisy:
