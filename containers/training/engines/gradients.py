@@ -30,7 +30,8 @@ class DataParallel(RestoredEngine):
         self._parts = parts
         self._model = parts.model.to(parts.device.place, parts.device.precision).train()
         parts.device.compile_layers(self._model)
-        self._named: dict[str, Parameter] = dict(self._model.named_parameters())
+        named = self._model.named_parameters()
+        self._named: dict[str, Parameter] = {name: each for name, each in named if each.requires_grad}
         self._gradients = GradientSum(self._named.values(), parts.layout.world)
         self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}
         self._optimizer = build_optimizer(
