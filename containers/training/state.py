@@ -244,7 +244,7 @@ class HostCopy:
             buffer = self._buffer((piece.kind, piece.parameter, piece.box), piece.data)
             buffer.copy_(piece.data, non_blocking=buffer.is_pinned())
             taken.append(replace(piece, data=buffer))
-        if any(piece.data.is_pinned() for piece in taken[:1]):
+        if any(piece.data.is_pinned() for piece in taken):
             torch.cuda.synchronize()  # copies to pinned memory return before they are done
         return taken
 
