@@ -96,7 +96,7 @@ class LoadedBatches:
             position = first - skipped
         while True:
             before = position
-            seed_draws(mixed(self.seed, epoch))
+            _seed(loader, mixed(self.seed, epoch))
             for batch in _undisturbed(cast(Iterable[object], loader)):
                 if position >= first:
                     yield batch
@@ -127,6 +127,15 @@ def seed_draws(number: int) -> None:
     torch.manual_seed(number)
     random.seed(number)
     np.random.seed(number % (1 << 32))
+
+
+def _seed(loader: object, number: int) -> None:
+    """Seed what a dataloader may draw from: it may have a generator of its own."""
+    seed_draws(number)
+    batches = getattr(loader, "batch_sampler", None)
+    for holder in (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)):
+        if isinstance(own := getattr(holder, "generator", None), torch.Generator):
+            own.manual_seed(number)
 
 
 def _undisturbed(loader: Iterable[object]) -> Iterator[object]:

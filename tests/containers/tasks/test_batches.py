@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.launchers import read_contract
@@ -66,6 +67,20 @@ def test_a_training_goes_on_at_its_data_position_in_any_epoch() -> None:
         whole[0].micro_batches[0].inputs["inputs"],
         whole[4].micro_batches[0].inputs["inputs"],
     )
+
+
+def test_a_dataloader_with_a_generator_of_its_own_goes_on_in_the_order_of_its_epoch() -> None:
+    def read(first: int) -> list[list[float]]:
+        rows = torch.arange(8.0)[:, None]
+        own = DataLoader(rows, batch_size=2, shuffle=True, generator=torch.Generator().manual_seed(1))
+        loaded = LoadedBatches(load=lambda: own, cut=shares(Layout(), 0), seed=3, device=DEVICE)
+        with loaded.open(Beginning(step=first)) as opened:
+            taken = itertools.islice(opened, 8 - first)
+            return [each.micro_batches[0].inputs["batch"].flatten().tolist() for each in taken]  # type: ignore[union-attr]  # it is there
+
+    whole = read(0)
+    assert read(6) == whole[6:]
+    assert whole[:4] != whole[4:]
 
 
 def test_a_mapping_goes_to_the_model_by_names_and_whole_to_the_loss() -> None:
