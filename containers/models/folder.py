@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,22 +73,14 @@ class ModelPlan:
 def write_model(
     beside: Path, plan: ModelPlan, read: Callable[[str], Tensor], files: Mapping[str, bytes]
 ) -> Path:
-    """Write the folder `model` in `beside`: `read` returns each parameter, and `files` are added.
-
-    The folder gets its name once it is complete, and replaces an older one.
-    """
-    unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
+    """Write the folder `model` in `beside`: `read` returns each parameter, and `files` are added."""
     shards = plan.shards()
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    _fill(unfinished, plan, shards, read)
-    for name, content in {**files, **_index(shards)}.items():
-        disk.write_new(unfinished / name, [content])
-    disk.sync_folder(unfinished)
-    shutil.rmtree(finished, ignore_errors=True)
-    unfinished.rename(finished)
-    disk.sync_folder(beside)
-    return finished
+    with disk.new_folder(beside / FOLDER) as folder:
+        folder.mkdir(parents=True)
+        _fill(folder, plan, shards, read)
+        for name, content in {**files, **_index(shards)}.items():
+            disk.write_new(folder / name, [content])
+    return beside / FOLDER
 
 
 def described(config: Mapping[str, object], carried: Mapping[str, bytes]) -> dict[str, bytes]:

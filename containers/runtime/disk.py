@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -33,6 +33,21 @@ class Digest:
 
 def unwatched() -> None:
     """Do nothing, for callers that do not watch progress."""
+
+
+@contextmanager
+def new_folder(finished: Path) -> Iterator[Path]:
+    """Yield the name of a folder to make, which gets its own name once filled and replaces an older one."""
+    unfinished = finished.with_name(f".{finished.name}-unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        yield unfinished
+        sync_folder(unfinished)
+        shutil.rmtree(finished, ignore_errors=True)
+        unfinished.rename(finished)
+        sync_folder(finished.parent)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def write_new(

@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
 import numpy as np
@@ -96,7 +96,7 @@ class LoadedBatches:
             position = first - skipped
         while True:
             before = position
-            seed_draws(mixed(self.seed, epoch))
+            _seed(loader, mixed(self.seed, epoch))
             for batch in _undisturbed(cast(Iterable[object], loader)):
                 if position >= first:
                     yield batch
@@ -127,6 +127,15 @@ def seed_draws(number: int) -> None:
     torch.manual_seed(number)
     random.seed(number)
     np.random.seed(number % (1 << 32))
+
+
+def _seed(loader: object, number: int) -> None:
+    """Seed what a dataloader may draw from: it may have a generator of its own."""
+    seed_draws(number)
+    batches = getattr(loader, "batch_sampler", None)
+    for holder in (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)):
+        if isinstance(own := getattr(holder, "generator", None), torch.Generator):
+            own.manual_seed(number)
 
 
 def _undisturbed(loader: Iterable[object]) -> Iterator[object]:
@@ -199,15 +208,35 @@ def _tokens(tensors: Mapping[str, Tensor]) -> int:
     return first.numel() if first.ndim == 2 and not first.is_floating_point() else rows_of(tensors)
 
 
+def _versions(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Return by name which tensor each buffer of the model's state is, and how often that was changed."""
+    return {
+        f"{prefix}.{name}".removeprefix("."): (id(buffer), buffer._version)
+        for prefix, module in model.named_modules()
+        for name, buffer in module.named_buffers(recurse=False)
+        if name not in module._non_persistent_buffers_set
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class UserTask:
     """Compute a user's loss: `loss(model(inputs), targets)` for a pair, else `loss(model(batch), batch)`."""
 
     loss: Callable[..., object]
     metrics: ClassVar[tuple[str, ...]] = ("loss",)
+    _looked: set[bool] = field(default_factory=set)  # whether a forward was watched: the first one
 
     def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        return self.metrics_of(self.run_stage(model, None, inputs), inputs)
+        before = {} if self._looked else _versions(model)
+        metrics = self.metrics_of(self.run_stage(model, None, inputs), inputs)
+        after = {} if self._looked else _versions(model)
+        self._looked.add(True)
+        if changed := [name for name, version in before.items() if after[name] != version]:
+            raise Refusal(
+                f"the model changes its buffer {changed[0]}, which our checkpoints do not keep",
+                hint="make it a parameter, or register it with persistent=False if it need not last",
+            )
+        return metrics
 
     def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> object:
         if hidden is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -12,9 +12,8 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
-from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
@@ -106,14 +105,17 @@ def _first_batch(task: TaskDescription, loader: object) -> dict[str, Tensor]:
 
 def beginning_of(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Json]:
     """Return digests of what a rank begins with: some numbers of each parameter, and all of a batch."""
-    weights, rows = sha256(), sha256()
-    for parameter in model.parameters():
-        flat_one = parameter.detach().flatten()
-        if not flat_one.is_meta:
-            weights.update(encode_tensor("", flat_one[:: 1 + len(flat_one) // _MOST_SAMPLED]).data)
-    for name, tensor in batch.items():
-        rows.update(encode_tensor(name, tensor).data)
-    return {"model": weights.hexdigest(), "first batch": rows.hexdigest()}
+    numbers = (each.detach().flatten() for each in model.parameters() if not each.is_meta)
+    some = (each[:: 1 + len(each) // _MOST_SAMPLED] for each in numbers)
+    return {"model": _digest(some), "first batch": _digest(batch.values())}
+
+
+def _digest(tensors: Iterable[Tensor]) -> str:
+    running = sha256()
+    for tensor in tensors:
+        flattened = tensor.detach().cpu().contiguous().flatten()
+        running.update(flattened.view(torch.uint8).numpy() if len(flattened) else b"")
+    return running.hexdigest()
 
 
 def refuse_other_beginnings(own: dict[str, Json], collective: Collective) -> None:
@@ -165,7 +167,7 @@ def with_layers(model: nn.Module, layout: Layout, *, engine: str) -> nn.Module:
                 f"{' and no '.join(missing)}",
                 hint=f"give it what slipway.containers.models.decoder.Decoder has, or set {degree}=1",
             )
-    averaging = next((module for module in model.modules() if isinstance(module, _BatchNorm)), None)
+    averaging = next((module for module in model.modules() if isinstance(module, _NormBase)), None)
     if averaging is not None and averaging.track_running_stats:
         raise Refusal(
             f"{type(model).__name__} has {type(averaging).__name__}, whose running means our checkpoints "

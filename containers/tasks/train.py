@@ -18,10 +18,10 @@ MODULE = "slipway.containers.tasks.train"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
+    return run_rank(MODULE, decode_arguments, train_task, arguments, __doc__)
 
 
-def _train(config: UserTaskConfig, contract: LaunchContract, stack: ExitStack) -> None:
+def train_task(config: UserTaskConfig, contract: LaunchContract, stack: ExitStack) -> None:
     if config.steps is not None:
         contract = replace(contract, checkpoints=None)
     layout = config.layout(contract)

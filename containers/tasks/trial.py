@@ -20,6 +20,7 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe.telemetry import STEPS_NAME
 from slipway.containers.tasks.config import UserTaskConfig, decode_arguments
 from slipway.containers.tasks.description import FACTS_NAME
+from slipway.containers.tasks.train import train_task
 from slipway.containers.training.rank import run_rank
 
 MODULE = "slipway.containers.tasks.trial"
@@ -47,12 +48,7 @@ def _try(config: UserTaskConfig, contract: LaunchContract, stack: ExitStack) -> 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slipway-trial-"))
     if not contract.rank:
         stack.callback(_tell, Path(folder))  # after all files there are closed, even if the training fails
-    contract = replace(contract, checkpoints=None, logs=folder)
-    layout = config.layout(contract)
-    from slipway.containers.tasks.start import prepare
-    from slipway.containers.training.session import train
-
-    train(config, contract, layout, prepare, stack)
+    train_task(config, replace(contract, checkpoints=None, logs=folder), stack)
 
 
 def _tell(folder: Path) -> None:

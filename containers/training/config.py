@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from inspect import get_annotations
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
@@ -75,6 +75,7 @@ class TrainingConfig:
     offload_activations: str = "no"
     sequence_parallel: str = "no"
     self_check: str = "yes"
+    own_free: ClassVar[frozenset[str]] = frozenset()  # of a recipe's settings: see free_to_change
 
     @property
     def engine_name(self) -> str:
@@ -106,7 +107,7 @@ class TrainingConfig:
     @property
     def free_to_change(self) -> frozenset[str]:
         """Return the settings that may differ when a training resumes: they leave its weights alone."""
-        return FREE_TO_CHANGE
+        return FREE_TO_CHANGE | self.own_free
 
     def identity(self) -> dict[str, int | float | str | None]:
         """Return the settings that a resumed training must share with the saved one."""

@@ -34,7 +34,7 @@ from slipway.containers.training.devices import (
 )
 from slipway.containers.training.layout import DIMENSIONS, BatchPlan, Layout
 from slipway.containers.training.optimizers import BETAS, EPSILON, decay_groups
-from slipway.containers.training.state import ENGINE, MOMENTS, WEIGHTS, SavedState, TensorPiece
+from slipway.containers.training.state import ENGINE, LEFT_OUT, MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 
@@ -119,12 +119,6 @@ class Engine(Protocol):
         """Read the weights of another training, and its optimizer's moments, and count steps from 0: so go on
         the second phases of the published BERT trainings."""
 
-    def weights(self) -> Iterable[TensorPiece]:
-        """Yield the weights that this rank holds, in fp32; those of all ranks are the model."""
-
-
-_LEFT_OUT = "left_out"
-
 
 class RestoredEngine(ABC):
     """Read saved trainings with `_load`, for engines without a loss scale: fp32 and bf16 need none."""
@@ -140,7 +134,7 @@ class RestoredEngine(ABC):
         return True
 
     def restore(self, saved: SavedState, steps: int) -> None:
-        self.left_out = int(saved.read(ENGINE, _LEFT_OUT)) if saved.has(ENGINE, _LEFT_OUT) else 0
+        self.left_out = saved.left_out
         self._load(saved, {WEIGHTS, *MOMENTS}, steps - self.left_out)
 
     def start_from(self, saved: SavedState) -> None:
@@ -149,11 +143,20 @@ class RestoredEngine(ABC):
     def pieces_left_out(self, rank: int) -> Iterator[TensorPiece]:
         """Yield the count of steps left out, if there are any, for the first rank to save."""
         if self.left_out and not rank:
-            yield TensorPiece.whole(ENGINE, _LEFT_OUT, torch.tensor([float(self.left_out)]))
+            yield TensorPiece.whole(ENGINE, LEFT_OUT, torch.tensor([float(self.left_out)]))
 
     @abstractmethod
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         """Read these kinds of tensors, and count `steps` as done."""
+
+
+def evaluated(task: Task, model: nn.Module, inputs: Inputs) -> Tensor:
+    """Return the metrics of some rows on a whole model, without dropout or gradients."""
+    model.eval()
+    with torch.no_grad():  # inference_mode's tensors may not be gathered into again
+        means = task.forward(model, inputs)
+    model.train()
+    return means
 
 
 def metric_sums(parts: EngineParts) -> Tensor:

@@ -9,7 +9,6 @@ Another form is a function that takes what is found, and a row of FORMS.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -70,25 +69,18 @@ def give_dcp(saved: GivenState, target: Path) -> None:
         def lookup_object(self, index: library.metadata.MetadataIndex) -> Tensor:
             return saved.read(index.fqn)
 
-    unfinished, finished = target / ".dcp-unfinished", target / "dcp"
-    shutil.rmtree(unfinished, ignore_errors=True)
     try:
-        library.save(saved.outline(), checkpoint_id=unfinished, planner=Lazily(), no_dist=True)
-        for name, content in saved.files().items():
-            disk.write_new(unfinished / name, [content])
-        disk.sync_folder(unfinished)
-        shutil.rmtree(finished, ignore_errors=True)
-        unfinished.rename(finished)
-        disk.sync_folder(target)
+        with disk.new_folder(target / "dcp") as folder:
+            library.save(saved.outline(), checkpoint_id=folder, planner=Lazily(), no_dist=True)
+            for name, content in saved.files().items():
+                disk.write_new(folder / name, [content])
     except library.CheckpointException as error:
         cause, _ = error.failures[0]
         if isinstance(cause, Refusal):  # of what it read
             raise cause from None
         raise Refusal(
-            f"torch.distributed.checkpoint cannot write {unfinished}: {cause}", hint="give a folder with room"
+            f"torch.distributed.checkpoint cannot write {target}: {cause}", hint="give a folder with room"
         ) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,7 +123,7 @@ class GivenState:
                 moments = {
                     kind: self._outlined(f"optim.state.{name}.{kind}", (kind, parameter, plain), theirs)
                     for kind in MOMENTS
-                    if f"{kind}/{parameter}" in self.found.manifest.tensors
+                    if self.state.has(kind, parameter)
                 }
                 if moments:
                     self._wanted[f"optim.state.{name}.step"] = ("step", "", "")
@@ -142,7 +134,7 @@ class GivenState:
         """Return the tensor or value that the outline has under this name."""
         kind, parameter, plain = self._wanted[name]
         if kind == "step":
-            return torch.tensor(float(self.found.step))
+            return torch.tensor(float(self.found.step - self.state.left_out))
         if self._held is None or self._held[:2] != (kind, parameter):
             self._held = (kind, parameter, self.state.read(kind, parameter))
         whole = self._held[2]

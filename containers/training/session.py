@@ -6,7 +6,7 @@ A recipe's `prepare` reads its data and builds its model; the rest is the same f
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,11 +119,8 @@ def train(
     )
     trained = Trained(contract=contract, engine=engine, checkpoints=checkpoints, steps=brought.schedule.steps)
     beginning = begin(trained, shapes, config.resume, brought.start_from)
-    if beginning.micro_batch not in (None, brought.plan.micro_batch):
-        place.words.say(
-            f"micro_batch was {beginning.micro_batch} and is {brought.plan.micro_batch}: dropout, which each "
-            "micro-batch draws for itself, is other than it would have been"
-        )
+    for line in _differences(config, beginning.topology, topology):
+        place.words.say(line)
     place.words.say(_opening(place, brought.title))
     batches = stack.enter_context(brought.open_batches(beginning))
     loop = _loop(parts, place, brought, trained, ending)
@@ -131,6 +128,21 @@ def train(
         stack.callback(loop.profiler.close)
     loop.run(batches, beginning.step)
     brought.finish(trained)
+
+
+def _differences(config: TrainingConfig, saved: Mapping[str, int], now: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line for each change since the checkpoint that makes the training go on otherwise."""
+    saved = {**now, **saved}  # an old checkpoint does not say all of it
+    if saved[MICRO_BATCH] != now[MICRO_BATCH]:
+        yield (
+            f"micro_batch was {saved[MICRO_BATCH]} and is {now[MICRO_BATCH]}: dropout, which each draws for "
+            "itself, is other than it would have been"
+        )
+    if config.optimizer == "lans" and config.zero and saved["data"] != now["data"]:
+        yield (
+            f"ranks were {saved['data']} and are {now['data']}: LANS divides by the norms of their shares "
+            "under ZeRO, and takes other steps than it would have"
+        )
 
 
 def _self_checked(

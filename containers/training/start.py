@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
@@ -36,7 +36,7 @@ class Beginning:
     step: int = 0
     cursor: Json = None
     folder: str = ""  # of that checkpoint, for messages
-    micro_batch: int | None = None  # with which it was saved; None: it does not say, or there is none
+    topology: Mapping[str, int] = field(default_factory=dict)  # of who saved it, as far as it says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def begin(
                 step=found.step,
                 cursor=found.manifest.cursor,
                 folder=str(found),
-                micro_batch=found.manifest.topology.get(MICRO_BATCH),
+                topology=found.manifest.topology,
             )
     if start_from is not None:
         _taken(engine, partial(_newest, trained, start_from), start)

@@ -26,6 +26,7 @@ from slipway.containers.runtime.values import shown
 WEIGHTS = "weights"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 ENGINE = "engine"  # what an engine keeps beside them, such as fp16's loss scale
+LEFT_OUT = "left_out"  # of that, the number of steps whose gradients were not finite
 
 READS_AT_ONCE = 8
 AHEAD_BYTES = 64 << 20  # of what is read and not yet asked for
@@ -83,6 +84,11 @@ class SavedState:
     @property
     def kinds(self) -> set[str]:
         return {name.partition("/")[0] for name in self._found.manifest.tensors}
+
+    @property
+    def left_out(self) -> int:
+        """Return how many of its steps the optimizer has not counted."""
+        return int(self.read(ENGINE, LEFT_OUT)) if self.has(ENGINE, LEFT_OUT) else 0
 
     def has(self, kind: str, parameter: str) -> bool:
         return f"{kind}/{parameter}" in self._found.manifest.tensors
@@ -238,7 +244,7 @@ class HostCopy:
             buffer = self._buffer((piece.kind, piece.parameter, piece.box), piece.data)
             buffer.copy_(piece.data, non_blocking=buffer.is_pinned())
             taken.append(replace(piece, data=buffer))
-        if any(piece.data.is_pinned() for piece in taken[:1]):
+        if any(piece.data.is_pinned() for piece in taken):
             torch.cuda.synchronize()  # copies to pinned memory return before they are done
         return taken
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from slipway.containers.data.glue.tasks import TASKS, find_task
-from slipway.containers.training.config import FREE_TO_CHANGE, TrainingConfig
+from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.settings import (
     Choice,
     Count,
@@ -64,15 +64,10 @@ class GlueConfig(TrainingConfig):
     checkpoint_every: Count = 500
     keep: Annotated[int, Whole(2, 1000)] = 2
 
-    @property
-    def free_to_change(self) -> frozenset[str]:
-        return FREE_TO_CHANGE | _OWN_FREE_TO_CHANGE
-
-
-# start.py adds the batch, the rows and the model as they turn out.
-_OWN_FREE_TO_CHANGE = frozenset(
-    {"data", "model", "start_from", "batch_per_node", "global_batch", "micro_batch", "evaluate"}
-)
+    # start.py adds the batch, the rows and the model as they turn out.
+    own_free: ClassVar[frozenset[str]] = frozenset(
+        {"data", "model", "start_from", "batch_per_node", "global_batch", "micro_batch", "evaluate"}
+    )
 
 
 KEEPS_REST = True  # of an epoch, as a smaller step

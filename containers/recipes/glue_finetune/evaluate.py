@@ -24,7 +24,8 @@ from slipway.containers.recipes.glue_finetune.pretrained import Pretrained, writ
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.report import Say, write_scores
-from slipway.containers.training.start import Trained
+from slipway.containers.training.start import Trained, newest_saved
+from slipway.containers.training.state import WEIGHTS
 
 ROWS = 64  # at once; by length, so that little is padded
 
@@ -147,12 +148,9 @@ class FinetuneEnd:
         if contract.rank == 0 and contract.logs:
             write_scores(Path(contract.logs), self.scoring.task.name, _defined(scores))
         if contract.rank == 0 and trained.checkpoints is not None:
-            model = self.scoring.model
-            weights = {
-                piece.parameter: piece.data.cpu().view_as(model.get_parameter(piece.parameter))
-                for piece in trained.engine.weights()
-            }
-            storage = trained.checkpoints.storage
+            model, storage = self.scoring.model, trained.checkpoints.storage
+            saved = newest_saved(storage, model)
+            weights = {name: saved.read(WEIGHTS, name) for name, _ in model.named_parameters()}
             with storage.beside() as beside:
                 folder = write_classifier(beside, model, weights, self.pretrained, self.scoring.task)
             self.say(f"the model is in {storage}/{folder.name}")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from slipway.containers.training.config import FREE_TO_CHANGE, TWO_CONFIGS, DecoderConfig, decoder_mistakes
+from slipway.containers.training.config import TWO_CONFIGS, DecoderConfig, decoder_mistakes
 from slipway.containers.training.layout import (
     Layout,
     sequences_of_tokens,
@@ -119,24 +119,19 @@ class GptNeoxConfig(DecoderConfig):
             raise InvalidSettings(mistakes)
         return replace(self, engine="neuron", rotary="whole" if self.rotary == "auto" else self.rotary)
 
-    @property
-    def free_to_change(self) -> frozenset[str]:
-        return FREE_TO_CHANGE | _OWN_FREE_TO_CHANGE
+    # start.py adds the steps; the model itself is compared, and the cursor knows the data.
+    own_free: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("config", "start_from", "start_from_model", "data", "held_out", "held_out_rows"),
+            *("micro_batch", "tokens", "steps", "compiled"),
+        }
+    )
 
     @property
     def all_steps(self) -> int:
         """Return how many steps the tokens make, the last one whole."""
         sequences = sequences_of_tokens(self.tokens, self.length)
         return steps_of_sequences(sequences, self.global_batch)
-
-
-# start.py adds the steps; the model itself is compared, and the cursor knows the data.
-_OWN_FREE_TO_CHANGE = frozenset(
-    {
-        *("config", "start_from", "start_from_model", "data", "held_out", "held_out_rows"),
-        *("micro_batch", "tokens", "steps", "compiled"),
-    }
-)
 
 
 def decode_arguments(arguments: Sequence[str]) -> GptNeoxConfig:

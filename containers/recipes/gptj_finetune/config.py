@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from slipway.containers.training.config import FREE_TO_CHANGE, DecoderConfig, decoder_mistakes
+from slipway.containers.training.config import DecoderConfig, decoder_mistakes
 from slipway.containers.training.layout import ImpossibleLayout, Layout, share_batch
 from slipway.containers.training.settings import (
     Choice,
@@ -119,22 +119,17 @@ class GptjConfig(DecoderConfig):
     checkpoint_every: Count = 500
     keep: Annotated[int, Whole(2, 1000)] = 2
 
-    @property
-    def free_to_change(self) -> frozenset[str]:
-        return FREE_TO_CHANGE | _OWN_FREE_TO_CHANGE
+    # start.py adds the rows and the weights as they turn out, and the steps.
+    own_free: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("model", "data", "held_out", "field", "rows", "micro_batch", "epochs", "steps"),
+            *("partition", "evaluate"),
+        }
+    )
 
     @property
     def stages(self) -> int:
         return self.pipeline * self.stages_per_rank
-
-
-# start.py adds the rows and the weights as they turn out, and the steps.
-_OWN_FREE_TO_CHANGE = frozenset(
-    {
-        *("model", "data", "held_out", "field", "rows", "micro_batch", "epochs", "steps"),
-        *("partition", "evaluate"),
-    }
-)
 
 
 def decode_arguments(arguments: Sequence[str]) -> GptjConfig:

@@ -174,16 +174,12 @@ def write_files(found: Resumed, folder: Path) -> None:
 
 
 def copy_model(written: Path, beside: Path) -> None:
-    """Write the model beside the checkpoints; it gets its name when complete, and replaces an older one."""
-    unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
-    shutil.rmtree(unfinished, ignore_errors=True)
-    shutil.copytree(written, unfinished)
-    for path in unfinished.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    shutil.rmtree(finished, ignore_errors=True)
-    unfinished.rename(finished)
-    disk.sync_folder(beside)
+    """Write the model beside the checkpoints, as a whole."""
+    with disk.new_folder(beside / FOLDER) as folder:
+        shutil.copytree(written, folder)
+        for path in folder.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 @dataclass

@@ -24,6 +24,7 @@ from slipway.containers.runtime.checkpoint.boxes import Box, boxes_of_stretch
 from slipway.containers.training.engine import (
     EngineParts,
     RestoredEngine,
+    evaluated,
     metric_sums,
     refuse_cut_models,
 )
@@ -107,14 +108,7 @@ class DeepSpeedEngine(RestoredEngine):
         return float(self._engine.get_global_grad_norm() or 0.0) if own_norm is None else own_norm
 
     def evaluate(self, inputs: Inputs) -> Tensor:
-        self._engine.eval()
-        with torch.no_grad():  # inference_mode's tensors may not be gathered into again
-            means = self._parts.task.forward(self._engine, inputs)
-        self._engine.train()
-        return means
-
-    def weights(self) -> Iterator[TensorPiece]:
-        return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
+        return evaluated(self._parts.task, self._engine, inputs)
 
     def pieces(self) -> Iterator[TensorPiece]:
         yield from self.pieces_left_out(self._parts.rank)

@@ -14,6 +14,7 @@ from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.engine import (
     EngineParts,
     RestoredEngine,
+    evaluated,
     metric_sums,
     refuse_cut_models,
 )
@@ -29,7 +30,8 @@ class DataParallel(RestoredEngine):
         self._parts = parts
         self._model = parts.model.to(parts.device.place, parts.device.precision).train()
         parts.device.compile_layers(self._model)
-        self._named: dict[str, Parameter] = dict(self._model.named_parameters())
+        named = self._model.named_parameters()
+        self._named: dict[str, Parameter] = {name: each for name, each in named if each.requires_grad}
         self._gradients = GradientSum(self._named.values(), parts.layout.world)
         self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}
         self._optimizer = build_optimizer(
@@ -65,11 +67,7 @@ class DataParallel(RestoredEngine):
         return norm
 
     def evaluate(self, inputs: Inputs) -> Tensor:
-        self._model.eval()
-        with torch.inference_mode():
-            means = self._parts.task.forward(self._model, inputs)
-        self._model.train()
-        return means
+        return evaluated(self._parts.task, self._model, inputs)
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's share of the whole tensors; every rank has them all."""
@@ -77,10 +75,6 @@ class DataParallel(RestoredEngine):
         for name, master in list(self._masters.items())[self._parts.rank :: self._parts.layout.world]:
             for kind, tensor in self._kinds(master).items():
                 yield TensorPiece.whole(kind, name, tensor)
-
-    def weights(self) -> Iterator[TensorPiece]:
-        for name, master in self._masters.items():
-            yield TensorPiece.whole(WEIGHTS, name, master)
 
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         saved.copy_to(

@@ -116,10 +116,6 @@ class NeuronEngine(RestoredEngine):
                 for kind, tensor in self._kinds(one).items():
                     yield from _boxes(one, kind, tensor)
 
-    def weights(self) -> Iterator[TensorPiece]:
-        for one in self._held:
-            yield from _boxes(one, WEIGHTS, one.shard)
-
     def _loss(self, inputs: Inputs) -> Tensor:
         loss: Tensor = self._model(words=_given(inputs, "words"), labels=_given(inputs, "labels"))
         return loss

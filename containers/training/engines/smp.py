@@ -36,7 +36,7 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from slipway.containers.models.decoder import Decoder, DecoderLayer
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engine import EngineParts, RestoredEngine, metric_sums
+from slipway.containers.training.engine import EngineParts, RestoredEngine, evaluated, metric_sums
 from slipway.containers.training.engines.native.engine import initial_weights
 from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
@@ -80,11 +80,7 @@ class SmpEngine(RestoredEngine):
         return norm
 
     def evaluate(self, inputs: Inputs) -> Tensor:
-        self._model.eval()
-        with torch.no_grad():
-            means = self._parts.task.forward(self._model, inputs)
-        self._model.train()
-        return means
+        return evaluated(self._parts.task, self._model, inputs)
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield everything on the first rank, which has gathered it; all ranks must call."""
@@ -99,9 +95,6 @@ class SmpEngine(RestoredEngine):
                 yield TensorPiece.whole(
                     kind, name, torch.zeros_like(weights[name]) if moment is None else moment
                 )
-
-    def weights(self) -> Iterator[TensorPiece]:
-        return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
 
     @property
     def restores_alone(self) -> bool:

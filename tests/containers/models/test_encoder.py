@@ -36,7 +36,9 @@ def test_a_model_built_on_the_meta_device_is_filled_as_one_built_in_memory() -> 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_new_weights_are_spread_as_config_json_says(family: str) -> None:
     config = {**config_of(replace(SHAPE, family=family), "any"), "initializer_range": 0.05}
-    model = Classifier(shape_of_config("there", config), 2)
+    shape = shape_of_config("there", config)
+    assert isinstance(shape, EncoderShape)
+    model = Classifier(shape, 2)
     assert float(model.layers[0].up.weight.detach().std()) == pytest.approx(0.05, rel=0.05)
     assert config_of(model.shape, "any")["initializer_range"] == 0.05
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.launchers import read_contract
@@ -68,6 +69,20 @@ def test_a_training_goes_on_at_its_data_position_in_any_epoch() -> None:
     )
 
 
+def test_a_dataloader_with_a_generator_of_its_own_goes_on_in_the_order_of_its_epoch() -> None:
+    def read(first: int) -> list[list[float]]:
+        rows = torch.arange(8.0)[:, None]
+        own = DataLoader(rows, batch_size=2, shuffle=True, generator=torch.Generator().manual_seed(1))
+        loaded = LoadedBatches(load=lambda: own, cut=shares(Layout(), 0), seed=3, device=DEVICE)
+        with loaded.open(Beginning(step=first)) as opened:
+            taken = itertools.islice(opened, 8 - first)
+            return [each.micro_batches[0].inputs["batch"].flatten().tolist() for each in taken]  # type: ignore[union-attr]  # it is there
+
+    whole = read(0)
+    assert read(6) == whole[6:]
+    assert whole[:4] != whole[4:]
+
+
 def test_a_mapping_goes_to_the_model_by_names_and_whole_to_the_loss() -> None:
     class Adds(nn.Module):  # type: ignore[misc]  # torch counts as untyped
         def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -86,8 +101,25 @@ def test_a_batch_of_anything_but_tensors_is_refused(batch: object) -> None:
 
 
 def test_a_model_whose_averages_no_checkpoint_keeps_is_refused() -> None:
-    with pytest.raises(Refusal, match="use GroupNorm or LayerNorm"):
-        with_layers(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), Layout(), engine="plain")
+    for norm in (nn.BatchNorm1d(2), nn.InstanceNorm1d(2, track_running_stats=True)):
+        with pytest.raises(Refusal, match="use GroupNorm or LayerNorm"):
+            with_layers(nn.Sequential(nn.Linear(2, 2), norm), Layout(), engine="plain")
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_model_that_changes_a_buffer_of_its_state_is_refused(is_kept: bool) -> None:
+    class Counts(nn.Linear):  # type: ignore[misc]  # torch counts as untyped
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(len(rows))
+            return super().forward(rows)
+
+    model, task = Counts(2, 1), UserTask(lambda outputs, batch: outputs.mean())
+    model.register_buffer("seen", torch.zeros(()), persistent=is_kept)
+    if not is_kept:
+        assert task.forward(model, flat(torch.ones(3, 2))).shape == (1,)
+        return
+    with pytest.raises(Refusal, match="the model changes its buffer seen, which our checkpoints do not keep"):
+        task.forward(model, flat(torch.ones(3, 2)))
 
 
 class Noisy:

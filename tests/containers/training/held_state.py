@@ -7,7 +7,7 @@ from typing import cast
 
 from torch import Tensor
 
-from slipway.containers.training.state import SavedState, TensorPiece, WantedBox
+from slipway.containers.training.state import ENGINE, LEFT_OUT, SavedState, TensorPiece, WantedBox
 
 
 class HeldState:
@@ -16,8 +16,9 @@ class HeldState:
     def __init__(self, tensors: Mapping[tuple[str, str], Tensor]) -> None:
         self._tensors = tensors
 
-    def has(self, kind: str, parameter: str) -> bool:
-        return (kind, parameter) in self._tensors
+    @property
+    def left_out(self) -> int:
+        return int(self._tensors.get((ENGINE, LEFT_OUT), 0))
 
     def read(self, kind: str, parameter: str) -> Tensor:
         return self._tensors[kind, parameter]

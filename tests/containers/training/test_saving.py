@@ -246,3 +246,25 @@ def test_a_step_near_the_deadline_ends_the_training() -> None:
     assert not ending.has_time_to_save()
     assert not ShutdownWatch(read_contract({})).is_near
     assert ShutdownWatch(read_contract({})).seconds_left() == math.inf
+
+
+class PinnedTensor(torch.Tensor):  # type: ignore[misc]  # torch counts as untyped
+    """Stand in for host memory that a GPU copies to by itself."""
+
+    def is_pinned(self) -> bool:
+        return True
+
+
+def test_copies_from_a_gpu_are_waited_for_whichever_piece_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An engine's own number, such as fp16's loss scale, lies in host memory and comes before the weights."""
+    waited: list[int] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(1))
+    copy = HostCopy()
+    number, weights = (TensorPiece.whole(WEIGHTS, name, torch.ones(2)) for name in ("number", "weights"))
+    copy.take([number])
+    assert not waited
+    copy._buffers[(WEIGHTS, "weights", weights.box)] = torch.zeros(2).as_subclass(PinnedTensor)
+    copy.take([number, weights])
+    assert waited

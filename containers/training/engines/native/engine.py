@@ -38,7 +38,6 @@ from slipway.containers.training.engines.native.pipeline import Pipeline, Staged
 from slipway.containers.training.engines.native.updates import LossScale, Updates
 from slipway.containers.training.state import (
     ENGINE,
-    WEIGHTS,
     SavedState,
     TensorPiece,
     WantedBox,
@@ -110,10 +109,6 @@ class LayoutEngine(RestoredEngine):
             if self._is_mine(number, one):
                 for kind, tensor in self._updates.kinds(one).items():
                     yield from _boxes(one, kind, tensor)
-
-    def weights(self) -> Iterator[TensorPiece]:
-        for one, master in self._updates.masters.items():
-            yield from _boxes(one, WEIGHTS, master)
 
     def restore(self, saved: SavedState, steps: int) -> None:
         super().restore(saved, steps)

@@ -260,5 +260,6 @@ def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ran
     alone = ranks.finish("lans-alone", world=1, settings=settings, attempt=2)
     assert alone.codes == (0,), alone.errors
     assert "resuming from step 4" in alone.errors
+    assert "ranks were 2 and are 1: LANS divides by the norms of their shares" in alone.errors
     assert alone.losses()[5] == pytest.approx(pair.losses()[5], abs=1e-5)
     assert alone.losses()[6] == pytest.approx(pair.losses()[6], abs=0.02)

@@ -25,9 +25,14 @@ from slipway.containers.runtime.checkpoint.tensor_file import torch_collective
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import EngineParts, StepWatch
-from slipway.containers.training.engines.native.engine import LayoutEngine, NativeSettings, build_native
+from slipway.containers.training.engines.native.engine import (
+    LayoutEngine,
+    NativeSettings,
+    _boxes,
+    build_native,
+)
 from slipway.containers.training.layout import BatchPlan, Layout
-from slipway.containers.training.state import SavedState, encode
+from slipway.containers.training.state import WEIGHTS, SavedState, encode
 from slipway.containers.training.task import Inputs, MicroBatch
 
 ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 62
@@ -231,7 +236,8 @@ class Wholes:
 
     def differing(self, engine: LayoutEngine) -> int:
         """Count the elements on this rank that differ from these in any bit."""
-        held = [*engine.pieces(), *engine.weights()]
+        weights = engine._updates.masters.items()  # copies, too, which others save
+        held = [*engine.pieces(), *(piece for one, own in weights for piece in _boxes(one, WEIGHTS, own))]
         assert held, "every rank holds something"
         return sum(
             int((self.tensors[one.kind, one.parameter][_slices(one.box)] != one.data).sum()) for one in held
