@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import os
 import signal
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -77,6 +79,19 @@ def attempted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Attem
     before = signal.getsignal(signal.SIGTERM)
     yield attempt
     signal.signal(signal.SIGTERM, before)
+
+
+def test_a_job_goes_on_when_nobody_reads_what_it_says(
+    attempted: Attempted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Systems Manager's agent restarts, and its worker with it that reads the job's output."""
+
+    class Unread(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    monkeypatch.setattr(sys, "stderr", Unread())
+    assert attempted([None, DEAD], []) == (0, [2])
 
 
 def test_a_host_that_dies_or_is_gone_before_the_first_start_takes_an_attempt_and_is_waited_for(
