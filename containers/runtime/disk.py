@@ -5,6 +5,7 @@ Everything goes through `os`, one call after the other, so that tests can end th
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -22,6 +23,7 @@ from slipway.containers.runtime.values import shown
 CHUNK_BYTES = 8 << 20
 # Without syncs in between, a checkpoint waits in memory for one long last sync, which looks like a hang.
 _SYNCED_BYTES = 512 << 20
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # of file systems without hard links
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -104,7 +106,9 @@ def create_whole(path: Path, content: bytes, *, token: str) -> None:
     write_new(fresh, [content])
     try:
         os.link(fresh, path)
-    except PermissionError:  # a file system without hard links
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
         write_new(path, [content])
     finally:
         fresh.unlink()

@@ -93,7 +93,7 @@ def _damaged(digest: str, what: str) -> DamagedCode:
 # Runs a word of a node's program; an error becomes one line and an exit code.
 Words = Mapping[str, Callable[[argparse.Namespace], int]]
 
-_AWS_FAILED = 1
+_FAILED = 1
 # By default botocore asks for the node's role once and waits one second; a job would fail if metadata came
 # late.
 _PATIENCE = {"AWS_METADATA_SERVICE_TIMEOUT": "5", "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "5"}
@@ -108,10 +108,13 @@ def run_word(words: Words, parsed: argparse.Namespace) -> int:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code
     except Exception as error:  # botocore's errors have no common base that is known without it
-        if not type(error).__module__.startswith("botocore"):
+        if type(error).__module__.startswith("botocore"):
+            print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
+            return _FAILED
+        if not isinstance(error, OSError) or error.errno is None:
             raise
-        print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
-        return _AWS_FAILED
+        print(f"error: {parsed.word}: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        return _FAILED
 
 
 # The Python that a job's ranks run in: the node's own, or one from the machine image. A vendor of

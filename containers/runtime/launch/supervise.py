@@ -280,8 +280,9 @@ def listening(
 class Metadata:
     """Asks the instance metadata service, which has an answer at once or none."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, seconds: float = _ANSWER_SECONDS) -> None:
         self.endpoint = endpoint.rstrip("/")
+        self._seconds = seconds
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._token = ""
 
@@ -304,7 +305,7 @@ class Metadata:
     def _ask(self, method: str, path: str, headers: dict[str, str]) -> str:
         # Settings took the endpoint for http:// or https://, so that this opens no file.
         request = urllib.request.Request(self.endpoint + path, method=method, headers=headers)  # noqa: S310
-        with self._opener.open(request, timeout=_ANSWER_SECONDS) as answer:
+        with self._opener.open(request, timeout=self._seconds) as answer:
             content: bytes = answer.read(_MOST_BYTES)
         return content.decode()
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPException
 
+from slipway.containers.runtime.contract.settings import METADATA, METADATA_VARIABLE
+from slipway.containers.runtime.launch.supervise import Metadata
 from slipway.jobs.words.errors import SlipwayError
 
-# The SDKs' variable, so that it sends them and us to the same place.
-_ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
-_ENDPOINT = "http://169.254.169.254"
 _SECONDS = 5.0
-_TOKEN_SECONDS = 300
 
 
 class NoMetadata(SlipwayError):
@@ -27,27 +24,23 @@ class Instance:
     address: str
 
 
+def metadata() -> Metadata:
+    """Return the metadata service, at the SDKs' variable, so that they and we ask the same one."""
+    return Metadata(os.environ.get(METADATA_VARIABLE) or METADATA, _SECONDS)
+
+
 @cache
 def read_instance() -> Instance:
     """Return which machine this is. Ask once, as only root may ask, and attempts run as another user."""
-    token = _ask("PUT", "latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)})
-    said = {"X-aws-ec2-metadata-token": token}
-    return Instance(
-        id=_ask("GET", "latest/meta-data/instance-id", said),
-        address=_ask("GET", "latest/meta-data/local-ipv4", said),
-    )
-
-
-def _ask(method: str, path: str, headers: dict[str, str]) -> str:
-    url = f"{os.environ.get(_ENDPOINT_VARIABLE, _ENDPOINT).rstrip('/')}/{path}"
-    request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # the metadata service
-    # The address is the machine's own, so no proxy of the environment may be used.
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    asked = metadata()
     try:
-        with direct.open(request, timeout=_SECONDS) as answer:
-            return str(answer.read().decode())
-    except (urllib.error.URLError, OSError) as error:
+        own, address = (asked.get(f"/latest/meta-data/{name}") for name in ("instance-id", "local-ipv4"))
+        why = "it does not tell the instance"
+    except (OSError, HTTPException) as error:
+        own, address, why = None, None, str(error)
+    if own is None or address is None:
         raise NoMetadata(
-            f"the instance metadata service did not answer {method} /{path}: {error}",
+            f"the instance metadata service did not answer: {why}",
             hint="is this an EC2 instance with IMDSv2 enabled?",
-        ) from None
+        )
+    return Instance(id=own, address=address)

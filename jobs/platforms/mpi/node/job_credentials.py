@@ -24,11 +24,11 @@ from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from slipway.containers.runtime.contract.settings import METADATA, METADATA_VARIABLE
-from slipway.containers.runtime.launch.supervise import NOTICES, TOKEN_PATH, Metadata
+from slipway.containers.runtime.contract.settings import METADATA_VARIABLE
+from slipway.containers.runtime.launch.supervise import NOTICES, TOKEN_PATH
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import client
-from slipway.jobs.platforms.mpi.node.instance import read_instance
+from slipway.jobs.platforms.mpi.node.instance import metadata, read_instance
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, node_paths
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 from slipway.jobs.platforms.on_nodes import SECRET, write_whole
@@ -185,7 +185,7 @@ def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandle
 def _notice(path: str) -> tuple[int, bytes]:
     """Ask the metadata service, which only root reaches; return what it says as it would."""
     try:
-        found = Metadata(os.environ.get(METADATA_VARIABLE) or METADATA).get(path)
+        found = metadata().get(path)
     except (OSError, HTTPException, ValueError):
         return 503, b""
     return (404, b"") if found is None else (200, found.encode())

@@ -59,7 +59,9 @@ def run_job(where: NodePaths, setup: Setup, key: str) -> int:
 
 
 def say(line: str) -> None:
-    print(f"{_PREFIX}{line}", file=sys.stderr, flush=True)
+    """Print a line; the agent of Systems Manager that reads it may be gone, and the job goes on."""
+    with suppress(OSError):
+        print(f"{_PREFIX}{line}", file=sys.stderr, flush=True)
 
 
 @contextmanager

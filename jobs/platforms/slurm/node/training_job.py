@@ -86,7 +86,7 @@ def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> in
         end = StepEnd(code=error.exit_code, was_warned=False, was_ended=False)
     code = RETRY_EXIT_CODE if end.was_warned and end.code else end.code
     resumes = code == RETRY_EXIT_CODE and not end.was_ended and note.number < words.attempts
-    _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes))
+    _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes), attempt.log.say)
     attempt.say_ending(code, end, resumes=resumes)
     attempt.log.close()
     if resumes:
@@ -210,9 +210,13 @@ def _begin(words: TrainWords, allocation: Allocation) -> AttemptNote:
     return note if words.folder is None else begin_note(Path(words.folder), note)
 
 
-def _write(words: TrainWords, note: AttemptNote) -> None:
-    if words.folder is not None:
+def _write(words: TrainWords, note: AttemptNote, say: Callable[[str], None]) -> None:
+    if words.folder is None:
+        return
+    try:
         write_note(Path(words.folder), note)
+    except OSError as error:  # a full disk keeps no job from the queue
+        say(f"[run] warning: how this attempt ended is not recorded: {error.strerror}")
 
 
 def _ground(attempt: LaunchAttempt) -> str:

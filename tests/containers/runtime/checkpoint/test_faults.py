@@ -209,6 +209,20 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
     assert not [name for name in steps(tmp_path) if name.startswith("step")]
 
 
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_disk_without_hard_links_holds_a_lease_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def without_links(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", without_links)
+    with opened(tmp_path, lease_seconds=0.5), pytest.raises(FolderInUse):
+        Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
+    saved(tmp_path, 1)
+    assert steps(tmp_path) == ["step-0000000001"]
+
+
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_who_wakes_between_check_and_rename_leaves_the_step_that_its_successor_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool

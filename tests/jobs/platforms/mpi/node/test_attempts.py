@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import errno
 import gzip
 import io
 import json
 import os
 import signal
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -25,7 +28,7 @@ from slipway.jobs.platforms.mpi.node.run import DeadHost, ensure_code, protect, 
 from slipway.jobs.platforms.mpi.node.serve import Server
 from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths, Setup
 from slipway.jobs.platforms.mpi.nodes import find_members
-from slipway.jobs.platforms.on_nodes import DamagedCode, write_whole
+from slipway.jobs.platforms.on_nodes import DamagedCode, run_word, write_whole
 from slipway.jobs.words.mpi import Member
 from slipway.jobs.words.names import CLUSTER_TAG
 from tests.jobs.platforms.mpi.node.conftest import SETUP
@@ -77,6 +80,27 @@ def attempted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Attem
     before = signal.getsignal(signal.SIGTERM)
     yield attempt
     signal.signal(signal.SIGTERM, before)
+
+
+def test_a_disk_that_is_full_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def full(_: argparse.Namespace) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/shared/jobs/bert/.lock")
+
+    assert run_word({"submit": full}, argparse.Namespace(word="submit")) == 1
+    assert capsys.readouterr().err == "error: submit: /shared/jobs/bert/.lock: No space left on device\n"
+
+
+def test_a_job_goes_on_when_nobody_reads_what_it_says(
+    attempted: Attempted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Systems Manager's agent restarts, and its worker with it that reads the job's output."""
+
+    class Unread(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    monkeypatch.setattr(sys, "stderr", Unread())
+    assert attempted([None, DEAD], []) == (0, [2])
 
 
 def test_a_host_that_dies_or_is_gone_before_the_first_start_takes_an_attempt_and_is_waited_for(
