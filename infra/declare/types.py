@@ -274,7 +274,8 @@ class SageMakerCluster(Cluster):
         int, between(1, 672, "hours", why="SageMaker ends every training job after 28 days")
     ] = 24
     spot_wait_hours: Annotated[int, between(1, 672, "hours")] = 12  # for Spot, beside the job's own time
-    warm_pool_minutes: Annotated[int, between(0, 360, "minutes")] = 0  # billed after each job; 0: none
+    # Billed after each job; 0: none. The developer guide ("Managed warm pools") has 60, the API's model 360.
+    warm_pool_minutes: Annotated[int, between(0, 60, "minutes")] = 0
 
     @property
     def job_timeout(self) -> timedelta:

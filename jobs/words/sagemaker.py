@@ -30,7 +30,7 @@ def job_prefix(name: str) -> str:
 
 
 def job_url(bucket: str, name: str, part: str) -> str:
-    """Return the URL of one part of a job's files: checkpoints, tensorboard, profile."""
+    """Return the URL of one part of a job's files: checkpoints, tensorboard."""
     return f"s3://{bucket}/{job_prefix(name)}{part}"
 
 

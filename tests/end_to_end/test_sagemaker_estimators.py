@@ -46,7 +46,7 @@ TINY = {
 }
 V2, V3 = sys.executable, str(WITH_V3)
 SAID_OTHERWISE: Mapping[str, Mapping[str, object]] = {
-    V2: {"ProfilerConfig.DisableProfiler": (None, False)},
+    V2: {"ProfilerConfig.DisableProfiler": (None, True)},
     V3: {},
 }
 

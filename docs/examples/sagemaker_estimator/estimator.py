@@ -20,6 +20,8 @@ estimator = PyTorch(
     checkpoint_s3_uri=f"{place}/checkpoints",  # the next job resumes from here
     output_path=f"{place}/output",
     code_location=f"{place}/code",
+    debugger_hook_config=False,  # SageMaker's Debugger is closed to new customers
+    disable_profiler=True,
     sagemaker_session=Session(default_bucket=cluster["bucket"]),
 )
 estimator.fit()

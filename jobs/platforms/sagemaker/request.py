@@ -21,7 +21,6 @@ from slipway.jobs.words.sagemaker import (
     FIRST_PROCESS,
     MODEL,
     TENSORBOARD,
-    job_url,
     metric_definitions,
     output_url,
     refuse_too_many,
@@ -52,7 +51,6 @@ STATES: Mapping[str, JobState] = {
 ATTEMPTS = 3  # SageMaker repeats a job only after faults of its own, within the job's time
 GRACE_SECONDS = 100  # of the 120 between SIGTERM and the end (API Reference, StopTrainingJob)
 _NO_FILES = FileSettings()
-_PROFILE_MILLISECONDS = 60_000
 _DIGEST_SHOWN = 16
 
 
@@ -139,10 +137,6 @@ def _create(target: SageMakerTarget, name: str, code: str, module: str, files: J
         "EnableNetworkIsolation": False,  # the toolkit fetches the code from S3
         # Instances communicate within their own subnet and group, and EFA does not work with the encryption.
         "EnableInterContainerTrafficEncryption": False,
-        "ProfilerConfig": {
-            "S3OutputPath": job_url(target.bucket, name, "profile"),
-            "ProfilingIntervalInMilliseconds": _PROFILE_MILLISECONDS,
-        },
         **_retries(job),
         **_file_settings(files),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sagemaker.debugger import ProfilerConfig, TensorBoardOutputConfig
+from sagemaker.debugger import TensorBoardOutputConfig
 from sagemaker.huggingface import HuggingFace
 from sagemaker.inputs import FileSystemInput, TrainingInput
 from sagemaker.session import Session
@@ -70,6 +70,7 @@ def build_estimator(training: SdkTraining) -> TargetHuggingFace:
         container_log_level=LOG_LEVEL,
         enable_sagemaker_metrics=None,
         debugger_hook_config=False,
+        disable_profiler=True,
         **_of_request(training.create),
         **_launch(training),
     )
@@ -111,17 +112,12 @@ def _of_request(create: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _watching(create: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if profiler := create.get("ProfilerConfig"):
-        found["profiler_config"] = ProfilerConfig(
-            s3_output_path=profiler["S3OutputPath"],
-            system_monitor_interval_millis=profiler["ProfilingIntervalInMilliseconds"],
-        )
     if charts := create.get("TensorBoardOutputConfig"):
-        found["tensorboard_output_config"] = TensorBoardOutputConfig(
-            s3_output_path=charts["S3OutputPath"], container_local_output_path=charts["LocalPath"]
+        told = TensorBoardOutputConfig(
+            charts["S3OutputPath"], container_local_output_path=charts["LocalPath"]
         )
-    return found
+        return {"tensorboard_output_config": told}
+    return {}
 
 
 def _launch(training: SdkTraining) -> dict[str, Any]:

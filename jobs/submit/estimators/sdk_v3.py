@@ -28,7 +28,6 @@ class TargetModelTrainer(ModelTrainer):
     """A trainer that uses the job's own name, which SageMaker accepts once, and prints its log."""
 
     _training: SdkTraining | None = PrivateAttr(default=None)
-    _profiler: Any = PrivateAttr(default=None)  # ModelTrainer has no argument for it
 
     def train(
         self, input_data_config: Any = None, wait: bool = True, logs: bool = True, dry_run: bool = False
@@ -65,8 +64,6 @@ class TargetModelTrainer(ModelTrainer):
         if self._first_process:
             algorithm = arguments["AlgorithmSpecification" if boto3 else "algorithm_specification"]
             algorithm.container_entrypoint = self._first_process
-        if self._profiler and not boto3:
-            arguments["profiler_config"] = self._profiler
         return arguments
 
 
@@ -79,8 +76,6 @@ def build_estimator(training: SdkTraining) -> TargetModelTrainer:
     definitions = algorithm["MetricDefinitions"]
     trainer._first_process = algorithm.get("ContainerEntrypoint")
     trainer.with_metric_definitions([shapes.MetricDefinition(**_snake(each)) for each in definitions])
-    if profiler := training.create.get("ProfilerConfig"):
-        trainer._profiler = shapes.ProfilerConfig(**_snake(profiler))
     if retries := training.create.get("RetryStrategy"):
         trainer.with_retry_strategy(shapes.RetryStrategy(**_snake(retries)))
     if charts := training.create.get("TensorBoardOutputConfig"):

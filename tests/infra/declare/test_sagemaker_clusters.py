@@ -33,7 +33,7 @@ RESERVED = "cr-0123456789abcdef0"
             {"market": Market.SPOT, "warm_pool_minutes": 30},
             "warm_pool_minutes: is 30, but SageMaker keeps no Spot instances warm",
         ),
-        ({"warm_pool_minutes": 361}, "warm_pool_minutes: is 361, not a whole number from 0 to 360"),
+        ({"warm_pool_minutes": 61}, "warm_pool_minutes: is 61, not a whole number from 0 to 60"),
         ({"volume_gb": 9000}, "volume_gb: is 9000, but ml.p4d.24xlarge has 8000 GB of local storage"),
         ({"file_system": FileSystem.EFS}, "file_system: is efs, but jobs of SageMaker share FSx for Lustre"),
         ({"efa_interfaces": 4}, "efa_interfaces: is 4, but SageMaker opens every EFA interface"),

@@ -98,6 +98,12 @@ def test_jobs_run_in_the_clusters_network_and_are_counted_as_its_own() -> None:
     assert tags == {"slipway:cluster": "gptj", "slipway:target": "gptj"}
 
 
+def test_a_job_asks_nothing_of_sagemakers_debugger_which_is_closed_to_new_customers() -> None:
+    """It is since 30 July 2026 (SageMaker AI Developer Guide, "Debugger availability change")."""
+    debugger = ("DebugHookConfig", "DebugRuleConfigurations", "ProfilerConfig", "ProfilerRuleConfigurations")
+    assert not create().keys() & set(debugger)
+
+
 @pytest.mark.parametrize(("asked", "more"), [(None, 2), (1, None), (10, 9)])
 def test_sagemaker_repeats_what_failed_by_its_own_fault(asked: int | None, more: int | None) -> None:
     found = create(replace(JOB, attempts=asked)).get("RetryStrategy")

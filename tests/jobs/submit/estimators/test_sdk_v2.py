@@ -43,8 +43,8 @@ SAID_OTHERWISE = {
     "EnableManagedSpotTraining": (False, None),
     "EnableNetworkIsolation": (False, None),
     "EnableInterContainerTrafficEncryption": (False, None),
-    # It also says that the given profiler is not disabled.
-    "ProfilerConfig.DisableProfiler": (None, False),
+    # It also says that there is no profiler.
+    "ProfilerConfig.DisableProfiler": (None, True),
 }
 
 
