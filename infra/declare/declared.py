@@ -20,6 +20,7 @@ from slipway.jobs.words.images.amis import ami_parameter
 from slipway.jobs.words.installation import DECLARATIONS, find_project, refuse_incomplete
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
+_EXAMPLES = {"CLUSTERS": "BatchCluster", "MACHINE_IMAGES": "MachineImage"}
 
 # The machine images of the file as load() last read it, so that both are of one reading.
 _LOADED: dict[Path, tuple[MachineImage, ...]] = {}
@@ -114,7 +115,7 @@ def _named(name: str, entries: Sequence[Entry], noun: str) -> Entry:
 def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, ...]:
     """Return what the module declares by this name, which must be a tuple or list of such entries."""
     declared = getattr(module, name, None)
-    hint = f"write {name} = ({'BatchCluster' if issubclass(kind, Cluster) else kind.__name__}(…),)"
+    hint = f"write {name} = ({_EXAMPLES[name]}(…),)"
     if declared is None:
         raise InvalidConfig([Problem(where=DECLARATIONS, message=f"declares no {name}", hint=hint)])
     entries = declared if isinstance(declared, tuple | list) else (declared,)
