@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +47,7 @@ def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
         stages=1 if place.layout.pipeline == 1 else place.layout.pipeline * config.stages_per_rank,
         micro_batch=task.micro_batch,
     )
-    first = _first_batch(task, loader)
+    first = first_batch(loader, task.seed)
     rows = rows_of(first)
     pieces = cut.pieces(rows)
     steps = config.steps or steps_of(task, loader)
@@ -90,9 +90,15 @@ def steps_of(task: TaskDescription, loader: object) -> int:
     return cast(int, task.epochs) * len_of(loader)
 
 
-def _first_batch(task: TaskDescription, loader: object) -> dict[str, Tensor]:
+def first_batch(loader: object, seed: int) -> dict[str, Tensor]:
+    # A user's own iterator may begin again with each iter(), a generator or zip never does.
+    if isinstance(loader, Iterator) and type(loader).__module__ in ("builtins", "itertools"):
+        raise Refusal(
+            f"load_dataloader returns a {type(loader).__name__}, which can be read only once",
+            hint="let it return a DataLoader, or a list of batches: every epoch reads them again",
+        )
     try:
-        seed_draws(task.seed)
+        seed_draws(seed)
         return flat(next(iter(loader)))  # type: ignore[call-overload]  # TypeError is caught
     except TypeError:
         raise Refusal(

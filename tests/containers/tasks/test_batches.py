@@ -19,7 +19,7 @@ from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.batches import LoadedBatches, RowShares, UserTask, flat, part_of
-from slipway.containers.tasks.start import beginning_of, refuse_other_beginnings, with_layers
+from slipway.containers.tasks.start import beginning_of, first_batch, refuse_other_beginnings, with_layers
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.start import Beginning
@@ -98,6 +98,13 @@ def test_a_mapping_goes_to_the_model_by_names_and_whole_to_the_loss() -> None:
 def test_a_batch_of_anything_but_tensors_is_refused(batch: object) -> None:
     with pytest.raises(Refusal, match="give tensors"):
         flat(batch)
+
+
+@pytest.mark.parametrize("once", [iter, lambda batches: (each for each in batches), zip])
+def test_a_loader_that_can_be_read_only_once_is_refused(once: Callable[[object], object]) -> None:
+    with pytest.raises(Refusal, match="can be read only once"):
+        first_batch(once([torch.ones(2, 1)]), seed=0)
+    assert len(first_batch([{"one": torch.ones(2, 1)}], seed=0)) == 1
 
 
 def test_a_model_whose_averages_no_checkpoint_keeps_is_refused() -> None:
