@@ -5,9 +5,10 @@ A rank that says what it needs reads that while it verifies, so an unchanged lay
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -129,11 +130,10 @@ class Resumed:
         file = self.manifest.ranks[piece.file].name
         stretches = [(piece.begin + start, piece.begin + stop) for start, stop in edges]
         try:
-            yield from self.storage.read(self.step, file, stretches, rooms)
+            with _reading(f"{self}: {file}"):
+                yield from self.storage.read(self.step, file, stretches, rooms)
         except Unreachable as error:
             raise Interruption(f"{self}: {reason(error)}") from None
-        except OSError as error:
-            raise DamagedCheckpoint(f"{self}: {file} cannot be read: {reason(error)}") from None
 
 
 Take = Callable[[Resumed], None]  # reads what this rank needs of a checkpoint
@@ -347,18 +347,13 @@ def _said(config: Mapping[str, Json], key: str) -> str:
 
 def read_manifest(storage: Storage, step: int) -> Manifest:
     """Read a published step; raise OtherFormat, or DamagedCheckpoint with the reason."""
-    try:
-        content = storage.manifest(step)
-    except FileNotFoundError:
-        raise DamagedCheckpoint(f"it has no {manifest.NAME}") from None
-    except UnusableFile as error:
-        raise DamagedCheckpoint(error.message) from None
-    except NotADirectoryError as error:
-        raise DamagedCheckpoint(str(error)) from None
-    except Unreachable:
-        raise
-    except OSError as error:
-        raise DamagedCheckpoint(f"{manifest.NAME} cannot be read: {reason(error)}") from None
+    with _reading(manifest.NAME):
+        try:
+            content = storage.manifest(step)
+        except FileNotFoundError:
+            raise DamagedCheckpoint(f"it has no {manifest.NAME}") from None
+        except NotADirectoryError as error:
+            raise DamagedCheckpoint(str(error)) from None
     record = manifest.decode(content, where=f"{place_of(storage, step)}/{manifest.NAME}")
     if record.step != step:
         raise DamagedCheckpoint(f"its manifest is of step {record.step}")
@@ -378,12 +373,8 @@ def is_of_other_format(storage: Storage, step: int) -> bool:
 
 def check_sizes(storage: Storage, where: UnpublishedStep | int, record: Manifest) -> None:
     """Raise DamagedCheckpoint unless all files are there with the sizes that the manifest says."""
-    try:
+    with _reading("its folder"):
         found = storage.sizes(where)
-    except Unreachable:
-        raise
-    except OSError as error:
-        raise DamagedCheckpoint(f"its files cannot be listed: {reason(error)}") from None
     for file in record.ranks:
         if file.name not in found:
             raise DamagedCheckpoint(f"{file.name} is missing, or not a regular file")
@@ -408,18 +399,31 @@ def check_content(
     ]
     stretches = [one for one in every if (rank, one[0]) not in but]
     wanted = [digest for _, _, digest in stretches]
-    try:
+    with _reading(file.name):
         parts = storage.read(record.step, file.name, [(start, stop) for start, stop, _ in stretches])
         for part, digest in zip(parts, wanted, strict=True):
             if hashlib.sha256(part).hexdigest() != digest:
                 raise DamagedCheckpoint(f"{file.name} does not hold what was saved (its sha256 differs)")
             moved()
-    except UnusableFile as error:
-        raise DamagedCheckpoint(error.message) from None
+
+
+# What a network file system says that has lost its server, while its files may still be sound.
+_LOST = {errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Raise DamagedCheckpoint where the block cannot read, or Unreachable where nothing can be read now."""
+    try:
+        yield
     except Unreachable:
         raise
+    except UnusableFile as error:
+        raise DamagedCheckpoint(error.message) from None
     except OSError as error:
-        raise DamagedCheckpoint(f"{file.name} cannot be read: {reason(error)}") from None
+        if error.errno in _LOST:
+            raise Unreachable(f"{what}: {reason(error)}") from None
+        raise DamagedCheckpoint(f"{what} cannot be read: {reason(error)}") from None
 
 
 # The global batch of the training to resume, before any rank has built a model.

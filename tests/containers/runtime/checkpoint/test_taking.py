@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -135,13 +136,16 @@ def test_what_one_rank_may_not_take_every_rank_refuses(tmp_path: Path) -> None:
     assert in_processes(2, resuming) == [50, 50]
 
 
+@pytest.mark.parametrize("name", ["manifest", "sizes", "read"])
+@pytest.mark.parametrize("error", [Unreachable("no route"), OSError(errno.ESTALE, "Stale file handle")])
 def test_a_place_that_does_not_answer_while_it_is_taken_is_no_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, name: str
 ) -> None:
     def lost(*_: object) -> object:
-        raise Unreachable("no route to it")
+        raise error
 
     saved(tmp_path, 1, 2)
-    monkeypatch.setattr(CheckpointFolder, "read", lost)
-    with opened(tmp_path, 9) as checkpoints, pytest.raises(Interruption, match="no route to it"):
-        checkpoints.resume(take=taking({}))
+    with opened(tmp_path, 9) as checkpoints:
+        monkeypatch.setattr(CheckpointFolder, name, lost)
+        with pytest.raises(Interruption, match=r"no route|Stale file handle"):
+            checkpoints.resume(take=taking({}))
