@@ -20,7 +20,7 @@ from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.verify import nag, packs
 from slipway.infra.verify.nag import Accepted
-from slipway.infra.verify.wildcards import ANY_RESOURCE
+from slipway.infra.verify.wildcards import ANY_RESOURCE_REASONS
 from slipway.jobs.words.images.containers import locked_torch
 from slipway.jobs.words.images.support import TOOLS, Pinned, pinned_versions
 from slipway.jobs.words.text import words
@@ -46,13 +46,11 @@ def gates_page() -> str:
         findings=table([*([stack, *(counts[stack, pack] for pack in _PACKS)] for stack in stacks), total]),
         packs=table(map(_reason, packs.ACCEPTED)),
         own=table(map(_reason, nag.ACCEPTED)),
-        any_resource=table(_by_reason(ANY_RESOURCE)),
+        any_resource=table(
+            (", ".join(f"`{action}`" for action in actions.split()), reason)
+            for reason, actions in ANY_RESOURCE_REASONS.items()
+        ),
     )
-
-
-def _by_reason(actions: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for reason in dict.fromkeys(actions.values()):
-        yield ", ".join(f"`{action}`" for action, own in actions.items() if own == reason), reason
 
 
 def _reason(accepted: Accepted) -> tuple[str, str, str]:

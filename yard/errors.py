@@ -22,6 +22,16 @@ class ApiError(Exception):
         self.status = status
 
 
+def validation_error(message: str) -> ApiError:
+    """Build CloudFormation's refusal of a request or a template."""
+    return ApiError("ValidationError", message)
+
+
+def client_exception(message: str) -> ApiError:
+    """Build AWS Batch's refusal of a request."""
+    return ApiError("ClientException", message)
+
+
 def not_emulated(service: str, operation: str, detail: str = "", *, reason: str = "") -> ApiError:
     """Build the error for a call that the yard does not emulate; no SDK retries a 501."""
     return ApiError(

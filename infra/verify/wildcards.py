@@ -7,51 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_QUESTION = "EC2's questions about what there is take no resource"
-_INTERFACES = "EC2 lists no resource type for it"
-_RUNS = "Systems Manager's questions about what was run take no resource"
-_SESSION_MANAGER = "Session Manager: the agent talks to the service itself, no resource exists"
-# The Service Authorization Reference lists no resource type for these actions.
-ANY_RESOURCE: Mapping[str, str] = {
-    "batch:DescribeJobs": "Batch's questions about jobs take no resource",
-    "cloudwatch:PutMetricData": "metrics are no resources; the policy limits the namespace instead",
-    "ec2:DeleteNetworkInterfacePermission": _INTERFACES,
-    "ec2:DescribeDhcpOptions": _QUESTION,
-    "ec2:DescribeImages": _QUESTION,
-    "ec2:DescribeInstanceStatus": _QUESTION,
-    "ec2:DescribeInstanceTypeOfferings": _QUESTION,
-    "ec2:DescribeInstanceTypes": _QUESTION,
-    "ec2:DescribeInstances": _QUESTION,
-    "ec2:DescribeNetworkInterfaces": _QUESTION,
-    "ec2:DescribeSecurityGroups": _QUESTION,
-    "ec2:DescribeSnapshots": _QUESTION,
-    "ec2:DescribeSubnets": _QUESTION,
-    "ec2:DescribeTags": _QUESTION,
-    "ec2:DescribeVpcs": _QUESTION,
-    "ec2messages:AcknowledgeMessage": _SESSION_MANAGER,
-    "ec2messages:DeleteMessage": _SESSION_MANAGER,
-    "ec2messages:FailMessage": _SESSION_MANAGER,
-    "ec2messages:GetEndpoint": _SESSION_MANAGER,
-    "ec2messages:GetMessages": _SESSION_MANAGER,
-    "ec2messages:SendReply": _SESSION_MANAGER,
-    "ecr:GetAuthorizationToken": "one log-in for the whole registry",
-    "fsx:DescribeFileSystems": "FSx's questions take no resource",
-    "pcs:RegisterComputeNodeGroupInstance": "an instance registers before it knows its group",
-    "logs:DescribeLogGroups": "CloudWatch Logs' question about groups takes no resource",
-    "ecs:DiscoverPollEndpoint": "the agent asks where its cluster is, before it has one",
-    "ssm:DescribeInstanceInformation": _RUNS,
-    "ssm:GetCommandInvocation": _RUNS,
-    "ssm:ListAssociations": _SESSION_MANAGER,
-    "ssm:ListCommandInvocations": _RUNS,
-    "ssm:ListCommands": _RUNS,
-    "ssm:ListInstanceAssociations": _SESSION_MANAGER,
-    "ssm:UpdateInstanceInformation": _SESSION_MANAGER,
-    "ssmmessages:CreateControlChannel": _SESSION_MANAGER,
-    "ssmmessages:CreateDataChannel": _SESSION_MANAGER,
-    "ssmmessages:OpenControlChannel": _SESSION_MANAGER,
-    "ssmmessages:OpenDataChannel": _SESSION_MANAGER,
-    "tag:GetResources": "the question about all that has a tag takes no resource",
+# The Service Authorization Reference lists no resource type for these actions. By reason:
+ANY_RESOURCE_REASONS: Mapping[str, str] = {
+    "EC2's questions about what there is take no resource": """
+        ec2:DescribeDhcpOptions ec2:DescribeImages ec2:DescribeInstanceStatus
+        ec2:DescribeInstanceTypeOfferings ec2:DescribeInstanceTypes ec2:DescribeInstances
+        ec2:DescribeNetworkInterfaces ec2:DescribeSecurityGroups ec2:DescribeSnapshots
+        ec2:DescribeSubnets ec2:DescribeTags ec2:DescribeVpcs
+    """,
+    "EC2 lists no resource type for it": "ec2:DeleteNetworkInterfacePermission",
+    "Session Manager: the agent talks to the service itself, no resource exists": """
+        ec2messages:AcknowledgeMessage ec2messages:DeleteMessage ec2messages:FailMessage
+        ec2messages:GetEndpoint ec2messages:GetMessages ec2messages:SendReply ssm:ListAssociations
+        ssm:ListInstanceAssociations ssm:UpdateInstanceInformation ssmmessages:CreateControlChannel
+        ssmmessages:CreateDataChannel ssmmessages:OpenControlChannel ssmmessages:OpenDataChannel
+    """,
+    "Systems Manager's questions about what was run take no resource": """
+        ssm:DescribeInstanceInformation ssm:GetCommandInvocation ssm:ListCommandInvocations ssm:ListCommands
+    """,
+    "Batch's questions about jobs take no resource": "batch:DescribeJobs",
+    "CloudWatch Logs' question about groups takes no resource": "logs:DescribeLogGroups",
+    "FSx's questions take no resource": "fsx:DescribeFileSystems",
+    "an instance registers before it knows its group": "pcs:RegisterComputeNodeGroupInstance",
+    "metrics are no resources; the policy limits the namespace instead": "cloudwatch:PutMetricData",
+    "one log-in for the whole registry": "ecr:GetAuthorizationToken",
+    "the agent asks where its cluster is, before it has one": "ecs:DiscoverPollEndpoint",
+    "the question about all that has a tag takes no resource": "tag:GetResources",
 }
+ANY_RESOURCE = frozenset(" ".join(ANY_RESOURCE_REASONS.values()).split())
 _ANY = {r"\*": "its actions take no other resource, each for its own reason"}
 
 _PARTITION = "(aws|<AWS::Partition>)"

@@ -11,7 +11,7 @@ from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Event, Stack
 from slipway.yard.cloudformation.template.scope import Pending
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 UNKNOWN_YET = "{{changeSet:KNOWN_AFTER_APPLY}}"
 
@@ -247,7 +247,7 @@ def page(items: Sequence[T], call: StackRequest, *, size: int) -> tuple[Sequence
     """Return the page that NextToken names, and the token of the next page, if any."""
     token = str(call.get("NextToken", "0"))
     if not token.isdigit():
-        raise ApiError("ValidationError", f"NextToken '{token}' is none that the yard gave out")
+        raise validation_error(f"NextToken '{token}' is none that the yard gave out")
     start = int(token)
     end = start + min(int(call.get("MaxResults", size)), size)
     return items[start:end], {"NextToken": str(end)} if end < len(items) else {}

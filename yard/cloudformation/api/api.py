@@ -19,7 +19,7 @@ from slipway.yard.cloudformation.engine.engine import StackEngine, StackRequest
 from slipway.yard.cloudformation.engine.stack import Event, Stack
 from slipway.yard.cloudformation.template import checks, sources
 from slipway.yard.cloudformation.template.template import Template
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 # The read-only calls: stacks, events, resources, templates, exports and imports.
 WITH_ID = "Stack with id {} does not exist"
@@ -92,7 +92,7 @@ def describe_events(call: StackRequest) -> Answer:
         ]
     else:
         message = "One of ChangeSetName, OperationId or StackName must be specified"
-        raise ApiError("ValidationError", message)
+        raise validation_error(message)
     if call.get("Filters", {}).get("FailedEvents"):
         shown = [one for one in shown if one["EventType"] in ("VALIDATION_ERROR", "PROVISIONING_ERROR")]
     listed, token = page(shown, call, size=100)
@@ -102,7 +102,7 @@ def describe_events(call: StackRequest) -> Answer:
 def _resources(stack: Stack, logical_id: str | None = None) -> list[Event]:
     found = [event for event in stack.latest.values() if logical_id in (None, event.logical_id)]
     if logical_id is not None and not found:
-        raise ApiError("ValidationError", f"Resource {logical_id} does not exist for stack {stack.name}")
+        raise validation_error(f"Resource {logical_id} does not exist for stack {stack.name}")
     return found
 
 
@@ -122,7 +122,7 @@ def _owner(call: StackRequest, physical_id: str) -> Stack:
     for stack in call.engine.stacks(call.region):
         if any(record.resource.physical_id == physical_id for record in stack.records.values()):
             return stack
-    raise ApiError("ValidationError", f"Stack for {physical_id} does not exist")
+    raise validation_error(f"Stack for {physical_id} does not exist")
 
 
 def describe_stack_resource(call: StackRequest) -> Answer:
@@ -205,7 +205,7 @@ def _named_template(call: StackRequest) -> Template:
         return sources.template_of(call.parameters, call.surroundings.lookups, None)
     stack = call.stack(WITH_ID)
     if stack.blueprint is None:
-        raise ApiError("ValidationError", f"Stack {stack.name} has no template yet")
+        raise validation_error(f"Stack {stack.name} has no template yet")
     return stack.blueprint.template
 
 
@@ -219,7 +219,7 @@ def list_imports(call: StackRequest) -> Answer:
     name = str(call.get("ExportName", ""))
     users = call.surroundings.exports.importers(name)
     if not users:
-        raise ApiError("ValidationError", f"Export '{name}' is not imported by any stack.")
+        raise validation_error(f"Export '{name}' is not imported by any stack.")
     listed, token = page(users, call, size=100)
     return {"Imports": list(listed), **token}
 

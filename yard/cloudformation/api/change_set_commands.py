@@ -24,7 +24,7 @@ from slipway.yard.cloudformation.engine.engine import UPDATABLE, StackRequest, r
 from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import ResourceDrift, Stack
 from slipway.yard.cloudformation.template import checks
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
 REVIEW = "REVIEW_IN_PROGRESS"
@@ -36,7 +36,7 @@ def create_change_set(call: StackRequest) -> Answer:
         raise malformed("changeSetName", name, NAME)
     kind = str(call.get("ChangeSetType", "UPDATE"))
     if kind not in ("CREATE", "UPDATE"):
-        raise ApiError("ValidationError", f"ChangeSetType is {kind}: the yard does CREATE and UPDATE.")
+        raise validation_error(f"ChangeSetType is {kind}: the yard does CREATE and UPDATE.")
     stack = _stack_for(call, kind, name)
     with stack.lock:
         if kind == "UPDATE":
@@ -61,10 +61,8 @@ def _stack_for(call: StackRequest, kind: str, name: str) -> Stack:
     if existing is None:
         return call.engine.new_stack(call.region, stack_name(call), REVIEW)
     if existing.status != REVIEW:
-        raise ApiError(
-            "ValidationError",
-            f"Stack [{existing.name}] already exists and cannot be created again with the changeSet"
-            f" [{name}].",
+        raise validation_error(
+            f"Stack [{existing.name}] already exists and cannot be created again with the changeSet [{name}]."
         )
     return existing
 
@@ -178,10 +176,9 @@ def detect_stack_drift(call: StackRequest) -> Answer:
 def _detectable(call: StackRequest) -> Stack:
     stack = call.stack()
     if stack.status not in DETECTABLE:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"Drift detection cannot be performed on stack [{stack.stack_id}] while it is in"
-            f" {stack.status} state",
+            f" {stack.status} state"
         )
     return stack
 
@@ -199,7 +196,7 @@ def describe_stack_drift_detection_status(call: StackRequest) -> Answer:
                 "DriftedStackResourceCount": detection.drifted,
                 "Timestamp": detection.timestamp,
             }
-    raise ApiError("ValidationError", f"Drift detection {wanted} does not exist")
+    raise validation_error(f"Drift detection {wanted} does not exist")
 
 
 def describe_stack_resource_drifts(call: StackRequest) -> Answer:
@@ -216,7 +213,7 @@ def detect_stack_resource_drift(call: StackRequest) -> Answer:
     logical_id = str(call.get("LogicalResourceId", ""))
     record = stack.records.get(logical_id)
     if record is None:
-        raise ApiError("ValidationError", f"Resource {logical_id} does not exist for stack {stack.name}")
+        raise validation_error(f"Resource {logical_id} does not exist for stack {stack.name}")
     found = drift.compare(stack, record, call.surroundings)
     with stack.lock:
         stack.drifts[logical_id] = found

@@ -17,7 +17,7 @@ from slipway.yard.cloudformation.resources.execution import assumed, lookups_of
 from slipway.yard.cloudformation.resources.registry import refuse_functions
 from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
 from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 Answer = dict[str, Any]
 
@@ -51,7 +51,7 @@ def update_stack(call: StackRequest) -> Answer:
         intent = intent_of(call, stack)
         checks.refuse_properties(intent.blueprint)
         if not has_changes(stack, intent):
-            raise ApiError("ValidationError", "No updates are to be performed.")
+            raise validation_error("No updates are to be performed.")
         stack.policy = _policy(call) or stack.policy
         call.engine.deploy(stack, intent.blueprint, intent.settings, operation)
     call.engine.wait(stack)
@@ -107,25 +107,19 @@ def _take_role(call: StackRequest, stack: Stack) -> None:
 
 def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
     if stack.is_busy and stack.status != "CREATE_IN_PROGRESS":
-        raise ApiError(
-            "ValidationError", f"Stack [{stack.name}] cannot be deleted while in status {stack.status}"
-        )
+        raise validation_error(f"Stack [{stack.name}] cannot be deleted while in status {stack.status}")
     if stack.is_protected:
-        raise ApiError(
-            "ValidationError",
-            f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled",
+        raise validation_error(
+            f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
         )
     if retained and stack.status != "DELETE_FAILED":
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"Invalid operation on stack [{stack.stack_id}]. Specify which resources to retain only when the"
-            " stack is in the DELETE_FAILED state.",
+            " stack is in the DELETE_FAILED state."
         )
     unknown = sorted(set(retained) - set(stack.latest))
     if unknown:
-        raise ApiError(
-            "ValidationError", f"Resources [{', '.join(unknown)}] do not exist in stack {stack.name}"
-        )
+        raise validation_error(f"Resources [{', '.join(unknown)}] do not exist in stack {stack.name}")
 
 
 def rollback_stack(call: StackRequest) -> Answer:
@@ -152,9 +146,7 @@ def continue_update_rollback(call: StackRequest) -> Answer:
             skipped = None
         for name in skipped or ():
             if name not in stack.latest or stack.latest[name].status != "UPDATE_FAILED":
-                raise ApiError(
-                    "ValidationError", f"{name} is not in UPDATE_FAILED state: only such can be skipped"
-                )
+                raise validation_error(f"{name} is not in UPDATE_FAILED state: only such can be skipped")
         rollback = _rollback(call, stack)
         rollback.announce("User Initiated")
         call.engine.start(stack, rollback.operation, lambda: rollback.run(skipped=skipped))
@@ -173,10 +165,9 @@ def _rollback(call: StackRequest, stack: Stack, *, retain_except_on_create: bool
 
 def _refuse_unless(stack: Stack, *statuses: str) -> None:
     if stack.status not in statuses:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"Stack:{stack.stack_id} is in {stack.status} state and can not be rolled back: it has to be in"
-            f" {' or '.join(statuses)}.",
+            f" {' or '.join(statuses)}."
         )
 
 
@@ -184,9 +175,8 @@ def cancel_update_stack(call: StackRequest) -> Answer:
     stack = call.stack()
     with stack.lock:
         if stack.status != "UPDATE_IN_PROGRESS":
-            raise ApiError(
-                "ValidationError",
-                f"CancelUpdateStack cannot be called from current stack status: {stack.status}",
+            raise validation_error(
+                f"CancelUpdateStack cannot be called from current stack status: {stack.status}"
             )
         stack.cancelled.set()
     return {}
@@ -239,10 +229,9 @@ def stack_name(call: StackRequest) -> str:
 
 
 def malformed(member: str, name: str, pattern: re.Pattern[str]) -> ApiError:
-    return ApiError(
-        "ValidationError",
+    return validation_error(
         f"1 validation error detected: Value '{name}' at '{member}' failed to satisfy constraint: Member "
-        f"must satisfy regular expression pattern: {pattern.pattern}",
+        f"must satisfy regular expression pattern: {pattern.pattern}"
     )
 
 
@@ -250,7 +239,7 @@ def intent_of(call: StackRequest, stack: Stack) -> Intent:
     """Return the blueprint and settings that a create, update or change set asks for; nothing is made."""
     for name, what in REFUSED.items():
         if call.get(name):
-            raise ApiError("ValidationError", f"The yard does not {what}: leave {name} out.")
+            raise validation_error(f"The yard does not {what}: leave {name} out.")
     surroundings = call.surroundings
     previous = stack.blueprint
     template = sources.template_of(
@@ -282,10 +271,9 @@ def _refuse_new_types(drawn: Blueprint, stack: Stack) -> None:
         if name in stack.records and stack.records[name].type != planned.declared.type
     ]
     if changed:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             "Update of resource type is not permitted. The new template modifies resource type of the"
-            f" following resources: [{', '.join(changed)}]",
+            f" following resources: [{', '.join(changed)}]"
         )
 
 
@@ -306,7 +294,7 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
     override = given.get("StackPolicyDuringUpdateBody")
     on_failure = given.get("OnFailure") or given.get("OnStackFailure")
     if given.get("OnFailure") and given.get("DisableRollback") is not None:
-        raise ApiError("ValidationError", "Only one of DisableRollback and OnFailure may be specified.")
+        raise validation_error("Only one of DisableRollback and OnFailure may be specified.")
     return StackSettings(
         tags=previous.tags if tags is None else _tags(tags),
         capabilities=tuple(given.get("Capabilities") or ()),
@@ -333,7 +321,5 @@ def _tags(listed: list[Mapping[str, str]]) -> dict[str, str]:
     tags = {tag["Key"]: tag["Value"] for tag in listed}
     reserved = [key for key in tags if key.lower().startswith("aws:")]
     if reserved:
-        raise ApiError(
-            "ValidationError", f"aws: prefixed tag key names are not allowed: {', '.join(reserved)}"
-        )
+        raise validation_error(f"aws: prefixed tag key names are not allowed: {', '.join(reserved)}")
     return tags

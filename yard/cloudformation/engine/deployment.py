@@ -19,7 +19,7 @@ from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
 from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 CANCELLED = "User Initiated"
 NO_REPLACEMENT = "Replacement type updates not supported on stack with disable-rollback."
@@ -48,10 +48,10 @@ class Deployment:
         try:
             for name, record in self.stack.records.items():
                 if name not in self.blueprint.resources and self._is_denied("Update:Delete", record):
-                    raise ApiError("ValidationError", _denied("Update:Delete", name))
+                    raise validation_error(_denied("Update:Delete", name))
             for planned in self.blueprint.resources.values():
                 if self.stack.cancelled.is_set():
-                    raise ApiError("ValidationError", CANCELLED)
+                    raise validation_error(CANCELLED)
                 self._provision(planned)
             outputs = self._outputs()
         except StepFailed as failure:
@@ -197,14 +197,11 @@ def check_stack_policy(body: str) -> str:
             for statement in _listed(statements)
         )
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ApiError(
-            "ValidationError", f"Error validating stack policy: Invalid stack policy: {error!r}"
-        ) from error
+        raise validation_error(f"Error validating stack policy: Invalid stack policy: {error!r}") from error
     if not well_formed:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             "Error validating stack policy: Invalid stack policy: every statement needs an Effect of Allow or"
-            " Deny and a Resource or NotResource",
+            " Deny and a Resource or NotResource"
         )
     return body
 

@@ -17,7 +17,7 @@ from slipway.yard.cloudformation.engine.steps import EngineServices, ExportTable
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.cloudformation.template.parameters import Lookups
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 LOG = logging.getLogger(__name__)
 UPDATABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
@@ -54,7 +54,7 @@ class StackRequest:
         name = str(self.get("StackName", ""))
         found = self.engine.find(self.region, name)
         if found is None:
-            raise ApiError("ValidationError", message.format(name))
+            raise validation_error(message.format(name))
         return found
 
 
@@ -177,13 +177,10 @@ def refuse_unless_updatable(stack: Stack, *, disable_rollback: bool) -> None:
     if stack.status in UPDATABLE:
         return
     if stack.status not in RESUMABLE:
-        raise ApiError(
-            "ValidationError", f"Stack:{stack.stack_id} is in {stack.status} state and can not be updated."
-        )
+        raise validation_error(f"Stack:{stack.stack_id} is in {stack.status} state and can not be updated.")
     if not disable_rollback:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"This stack is currently in a non-terminal [{stack.status}] state. To update the stack from this"
             " state, please use the disable-rollback parameter with update-stack API. To rollback to the last"
-            " known good state, use the rollback-stack API",
+            " known good state, use the rollback-stack API"
         )

@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.intrinsics import to_text
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Scope
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 # Attributes that another resource changes later: AWS::EC2::VPCCidrBlock adds address blocks to a VPC.
 CHANGED_BY_OTHERS = {"AWS::EC2::VPC": ("CidrBlockAssociations", "Ipv6CidrBlocks")}
@@ -47,10 +47,9 @@ def attribute_of(record: Record, attribute: str) -> Any:
     for part in attribute.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     if value is None:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"Template error: resource {record.logical_id} does not support attribute type {attribute} in"
-            " Fn::GetAtt",
+            " Fn::GetAtt"
         )
     return value
 
@@ -62,10 +61,9 @@ def resolve(planned: Planned, scope: Scope, tags: Mapping[str, str]) -> dict[str
     properties = with_stack_tags(declared.type, properties, tags)
     problems = schemas.check(declared.type, properties)
     if problems:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"Properties validation failed for resource {declared.logical_id} with message:\n"
-            + "\n".join(problems),
+            + "\n".join(problems)
         )
     return schemas.coerce(declared.type, properties)
 
@@ -74,9 +72,8 @@ def evaluated_output(key: str, raw: Mapping[str, Any], scope: Scope) -> Output:
     try:
         value = to_text(intrinsics.evaluate(raw["Value"], scope))
     except TypeError as error:
-        raise ApiError(
-            "ValidationError",
-            f"Template format error: The Value field of output {key} must evaluate to a String: {error}",
+        raise validation_error(
+            f"Template format error: The Value field of output {key} must evaluate to a String: {error}"
         ) from error
     export = raw.get("Export")
     name = None if export is None else to_text(intrinsics.evaluate(export["Name"], scope))

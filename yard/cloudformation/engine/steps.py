@@ -22,7 +22,7 @@ from slipway.yard.cloudformation.resources.provider import Context, Provider, Re
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.parameters import Lookups
-from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError, validation_error
 
 CLEANUP_ATTEMPTS = 3
 SUFFIX = string.ascii_uppercase + string.digits
@@ -242,7 +242,7 @@ class ExportTable:
         """Return the value; raise ValidationError if no stack exports it."""
         with self._lock:
             if name not in self._exports:
-                raise ApiError("ValidationError", f"No export named {name} found")
+                raise validation_error(f"No export named {name} found")
             return self._exports[name].value
 
     def importers(self, name: str) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ class ExportTable:
         with self._lock:
             missing = sorted(names - set(self._exports))
             if missing:
-                raise ApiError("ValidationError", f"No export named {missing[0]} found")
+                raise validation_error(f"No export named {missing[0]} found")
             self._imports[stack_id] = (stack_name, names)
 
     def release(self, stack_id: str) -> None:
@@ -284,7 +284,7 @@ class ExportTable:
 
 
 def _refuse(message: str) -> None:
-    raise ApiError("ValidationError", message)
+    raise validation_error(message)
 
 
 # The reason of a failed resource in its event, in the form that AWS writes and the CDK reads.

@@ -22,7 +22,7 @@ from slipway.yard.cloudformation.resources.scope import (
     resolve,
 )
 from slipway.yard.cloudformation.resources.shapes import like, lookup
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +197,8 @@ class ApiResource:
         """Refuse properties that no call handles, rather than ignore them silently."""
         if unknown:
             names = ", ".join(sorted(unknown))
-            raise ApiError(
-                "ValidationError",
-                f"the yard does not {what} the {self.service} property {names}: leave it out",
+            raise validation_error(
+                f"the yard does not {what} the {self.service} property {names}: leave it out"
             )
 
 

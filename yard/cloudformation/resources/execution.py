@@ -13,7 +13,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Provider
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.parameters import Lookups
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 from slipway.yard.permissions import deployed, judging, roles
 from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall
 from slipway.yard.permissions.conditions import is_like
@@ -30,7 +30,7 @@ def assumed(role_arn: str) -> RoleSession:
     try:
         return roles.assume(role_arn, PRINCIPAL, SESSION)
     except ApiError as error:
-        raise ApiError("ValidationError", f"Role {role_arn} is invalid or cannot be assumed") from error
+        raise validation_error(f"Role {role_arn} is invalid or cannot be assumed") from error
 
 
 def check(context: Context, service: str, protocol: str, operation: str, given: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ class JudgedLookups:
         try:
             judging.check(assumed(self.role_arn), call, "json")
         except ApiError as error:
-            raise ApiError("ValidationError", error.message) from error
+            raise validation_error(error.message) from error
 
 
 def lookups_of(lookups: Lookups, region: str, role_arn: str | None) -> Lookups:

@@ -13,7 +13,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 STACK = "AWS::CloudFormation::Stack"
 # A child needs no capabilities of its own: its parent's were checked.
@@ -90,7 +90,7 @@ def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
     if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         why = _first_reason(scope, stack_id)
         message = f"Embedded stack {stack_id} was not successfully {verb}d: {why}"
-        raise ApiError("ValidationError", message)
+        raise validation_error(message)
     outputs = {f"Outputs.{output['OutputKey']}": output["OutputValue"] for output in stack.get("Outputs", ())}
     return Resource(physical_id=stack_id, attributes={"StackId": stack_id, **outputs})
 
@@ -105,7 +105,7 @@ def _delete(scope: ResourceScope, stack_id: str) -> None:
         raise
     if stack["StackStatus"] != "DELETE_COMPLETE":
         why = _first_reason(scope, stack_id)
-        raise ApiError("ValidationError", f"Embedded stack {stack_id} was not successfully deleted: {why}")
+        raise validation_error(f"Embedded stack {stack_id} was not successfully deleted: {why}")
 
 
 def _wait(scope: ResourceScope, stack_id: str, verb: str) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 PACKAGE = "slipway.yard"
 CUSTOM, CUSTOM_RESOURCE = "Custom::", "AWS::CloudFormation::CustomResource"
@@ -114,7 +114,7 @@ def provider(kind: str) -> Provider:
         custom: Provider = _of_functions().provider(kind)
         return custom
     if kind not in TYPES:
-        raise ApiError("ValidationError", f"Template format error: {_refusal(kind)}")
+        raise validation_error(f"Template format error: {_refusal(kind)}")
     module, _ = TYPES[kind]
     found: Provider = import_module(f"{PACKAGE}.{module}").PROVIDERS[kind]
     return found

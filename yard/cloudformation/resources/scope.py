@@ -17,7 +17,7 @@ from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.cloudformation.resources.shapes import to_request
 from slipway.yard.endpoint import ENGINE, calling_as
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 from slipway.yard.gateway.chaos_gate import SERVER_ERROR
 
 GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
@@ -60,7 +60,7 @@ def _send(client: Any, operation: str, request: Mapping[str, Any]) -> dict[str, 
     try:
         return dict(getattr(client, operation)(**request))
     except ParamValidationError as error:
-        raise ApiError("ValidationError", str(error)) from error
+        raise validation_error(str(error)) from error
     except (BotoCoreError, ResponseParserError) as error:  # not an answer of the service
         service = client.meta.service_model.service_name
         raise ApiError("InternalFailure", f"{service} {operation}: {error}", status=500) from error

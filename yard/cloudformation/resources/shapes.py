@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 # A tag is {Key, Value} in every template, but {TagKey, TagValue} in the requests of KMS and ECS.
 TAG_KEY = {"tagkey": "key", "tagvalue": "value"}
@@ -45,7 +45,7 @@ def _structure(shape: Any, value: Any, where: str) -> Any:
     for key, item in value.items():
         name = members.get(key.lower())
         if name is None:
-            raise ApiError("ValidationError", f"{where or shape.name}: no parameter for the property {key}")
+            raise validation_error(f"{where or shape.name}: no parameter for the property {key}")
         request[name] = to_request(shape.members[name], item, f"{where}/{key}")
     return request
 
@@ -84,7 +84,7 @@ def _number(convert: Callable[[str], Any]) -> Callable[[Any, Any, str], Any]:
         try:
             return convert(value) if isinstance(value, str) else value
         except ValueError:
-            raise ApiError("ValidationError", f"{where}: '{value}' is not a number") from None
+            raise validation_error(f"{where}: '{value}' is not a number") from None
 
     return converted
 

@@ -11,7 +11,7 @@ from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.scope import waits_for
 from slipway.yard.cloudformation.template.template import Template
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html, Capabilities
 IAM_NAMES = {
@@ -45,14 +45,10 @@ def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> 
     for resource_type, name in types.items():
         reason = REFUSED_TYPES.get(resource_type)
         if reason:
-            raise ApiError(
-                "ValidationError", f"The yard cannot make {name}: {resource_type} is {reason}. Leave it out."
-            )
+            raise validation_error(f"The yard cannot make {name}: {resource_type} is {reason}. Leave it out.")
     unknown = sorted(name for name in types if not schemas.is_known(name))
     if unknown:
-        raise ApiError(
-            "ValidationError", f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]"
-        )
+        raise validation_error(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
     _refuse_unmade(types, providers)
     _refuse_attributes(blueprint)
 
@@ -65,7 +61,7 @@ def _refuse_unmade(types: Iterable[str], providers: Callable[[str], Provider]) -
         except ApiError as error:
             refusals.append(error.message)
     if refusals:
-        raise ApiError("ValidationError", "\n".join(refusals))
+        raise validation_error("\n".join(refusals))
 
 
 def _refuse_attributes(blueprint: Blueprint) -> None:
@@ -73,10 +69,9 @@ def _refuse_attributes(blueprint: Blueprint) -> None:
     for reference in sorted(waits_for([*values, dict(blueprint.outputs)]), key=str):
         resource_type = blueprint.resources[reference.logical_id].declared.type
         if reference.attribute is not None and not schemas.has_attribute(resource_type, reference.attribute):
-            raise ApiError(
-                "ValidationError",
+            raise validation_error(
                 f"Template error: resource {reference.logical_id} does not support attribute type"
-                f" {reference.attribute} in Fn::GetAtt",
+                f" {reference.attribute} in Fn::GetAtt"
             )
 
 
@@ -110,7 +105,7 @@ def refuse_properties(blueprint: Blueprint) -> None:
         f"Properties validation failed for resource {name} with message:\n" + "\n".join(lines)
         for name, lines in by_resource.items()
     )
-    raise ApiError("ValidationError", "\n".join(parts))
+    raise validation_error("\n".join(parts))
 
 
 def capabilities(template: Template) -> tuple[tuple[str, ...], str | None]:

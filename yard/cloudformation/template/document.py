@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from slipway.yard.bounded_yaml import ShallowLoader, UnfitYaml
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 SHORT_FORMS = [
     "And",
@@ -52,7 +52,7 @@ def parse(text: str) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep() from None
     if not isinstance(body, dict):
-        raise ApiError("ValidationError", "Template format error: unsupported structure.")
+        raise validation_error("Template format error: unsupported structure.")
     return body
 
 
@@ -80,9 +80,9 @@ def _decode_yaml(text: str, failure: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark and "JSON" not in failure else ""
-        raise ApiError("ValidationError", failure + where) from error
+        raise validation_error(failure + where) from error
     except ValueError as error:  # a number that Python cannot hold
-        raise ApiError("ValidationError", failure) from error
+        raise validation_error(failure) from error
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -97,17 +97,14 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def _too_deep() -> ApiError:
-    return ApiError("ValidationError", f"Template format error: it is nested deeper than {MAX_DEPTH} levels.")
+    return validation_error(f"Template format error: it is nested deeper than {MAX_DEPTH} levels.")
 
 
 class _Loader(ShallowLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Refuse aliases as CloudFormation does: a few nested ones can expand to billions of values."""
         if self.check_event(yaml.AliasEvent):
-            raise ApiError(
-                "ValidationError",
-                "Template error: YAML aliases are not allowed in CloudFormation templates",
-            )
+            raise validation_error("Template error: YAML aliases are not allowed in CloudFormation templates")
         return super().compose_node(parent, index)
 
 
@@ -124,7 +121,7 @@ def _construct(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
     elif suffix in SHORT_FORMS:
         name = f"Fn::{suffix}"
     else:
-        raise ApiError("ValidationError", f"Template format error: unknown tag !{suffix}.")
+        raise validation_error(f"Template format error: unknown tag !{suffix}.")
     return {name: _argument(loader, node)}
 
 

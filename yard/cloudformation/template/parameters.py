@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import regex
 
 from slipway.yard.cloudformation.template.template import Template
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 HIDDEN = "****"
 SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
@@ -161,7 +161,7 @@ def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> 
 
 
 def _refuse(message: str) -> None:
-    raise ApiError("ValidationError", message)
+    raise validation_error(message)
 
 
 CONSTRAINTS: dict[str, Callable[[str, Any], bool]] = {
@@ -277,10 +277,9 @@ def _resolved(service: str, name: str, lookups: Lookups) -> str:
     try:
         return _secret(name, lookups) if service == "secretsmanager" else lookups.parameter(name)
     except KeyError as error:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"Could not find a value for the dynamic reference {{{{resolve:{service}:{name}}}}}: create it"
-            " before the stack",
+            " before the stack"
         ) from error
 
 

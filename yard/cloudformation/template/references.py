@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 PSEUDO_PARAMETERS = frozenset(
     f"AWS::{name}"
@@ -43,10 +43,9 @@ def get_att(argument: Any) -> tuple[str, Any]:
     """Return the resource and attribute of a GetAtt, in its dotted form or as a list."""
     parts = argument.split(".", 1) if isinstance(argument, str) else argument
     if not isinstance(parts, list) or len(parts) < 2 or not _are_names(parts):
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name"
-            " and the resource attribute",
+            " and the resource attribute"
         )
     return parts[0], parts[1] if len(parts) == 2 else ".".join(parts[1:])
 
@@ -60,11 +59,10 @@ def sub_parts(argument: Any) -> tuple[str, Mapping[str, Any]]:
     """Return the text and the variables of a Sub."""
     text, variables = (argument, {}) if isinstance(argument, str) else _pair(argument)
     if not isinstance(text, str) or not isinstance(variables, dict):
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments."
             " Specify a string as first argument, and an optional second argument to specify a mapping"
-            " of values to replace in the string",
+            " of values to replace in the string"
         )
     return text, variables
 
@@ -126,7 +124,7 @@ def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:
         if unknown:
             _refuse_unresolved(unknown, "Resources")
         if logical_id in wanted:
-            raise ApiError("ValidationError", f"Circular dependency between resources: [{logical_id}]")
+            raise validation_error(f"Circular dependency between resources: [{logical_id}]")
     _check_conditions(body)
 
 
@@ -146,9 +144,8 @@ def _check_block(block: str, found: Iterable[Reference], allowed: set[str], reso
         if reference.attribute is not None and reference.logical_id not in resources
     )
     if attributes:
-        raise ApiError(
-            "ValidationError",
-            f"Template error: instance of Fn::GetAtt references undefined resource {attributes[0]}",
+        raise validation_error(
+            f"Template error: instance of Fn::GetAtt references undefined resource {attributes[0]}"
         )
     unknown = sorted({reference.logical_id for reference in found} - allowed)
     if unknown:
@@ -156,10 +153,9 @@ def _check_block(block: str, found: Iterable[Reference], allowed: set[str], reso
 
 
 def _refuse_unresolved(names: Iterable[str], block: str) -> None:
-    raise ApiError(
-        "ValidationError",
+    raise validation_error(
         f"Template format error: Unresolved resource dependencies [{', '.join(names)}] in the {block} block"
-        " of the template",
+        " of the template"
     )
 
 
@@ -169,10 +165,9 @@ def _check_conditions(body: Mapping[str, Any]) -> None:
         for value in (body.get(block) or {}).values():
             name = value.get("Condition") if isinstance(value, dict) else None
             if isinstance(name, str) and name not in declared:
-                raise ApiError(
-                    "ValidationError",
+                raise validation_error(
                     f"Template format error: Unresolved condition dependency {name} in the {block} block of "
-                    "the template",
+                    "the template"
                 )
 
 
@@ -185,7 +180,7 @@ def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
         return tuple(_stable(sorter, tuple(dependencies)))
     except CycleError as error:
         names = ", ".join(sorted(set(error.args[1])))
-        raise ApiError("ValidationError", f"Circular dependency between resources: [{names}]") from error
+        raise validation_error(f"Circular dependency between resources: [{names}]") from error
 
 
 def _stable(sorter: TopologicalSorter[str], declared: tuple[str, ...]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from slipway.yard.cloudformation.template.parameters import Lookups
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.template import Template
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 NO_VALUE = object()  # the value of AWS::NoValue: its key is removed
 
@@ -57,4 +57,4 @@ def _expression(value: Any) -> Any:
 
 
 def fail(message: str) -> NoReturn:
-    raise ApiError("ValidationError", message)
+    raise validation_error(message)

@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.template import template
 from slipway.yard.cloudformation.template.document import MAX_BODY_BYTES, MAX_OBJECT_BYTES
 from slipway.yard.cloudformation.template.parameters import Lookups
 from slipway.yard.cloudformation.template.template import Template
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import validation_error
 
 VIRTUAL_HOST = re.compile(r"(?P<bucket>.+)\.(s3[.-].*|localhost)")
 PATH_HOST = re.compile(r"s3[.-].*|localhost")
@@ -27,20 +27,19 @@ def template_of(parameters: Mapping[str, Any], lookups: Lookups, previous: Templ
     """Return the template that a request contains or names."""
     if parameters.get("UsePreviousTemplate"):
         if previous is None:
-            raise ApiError("ValidationError", "There is no previous template to use: give a template.")
+            raise validation_error("There is no previous template to use: give a template.")
         return previous
     body, url = parameters.get("TemplateBody"), parameters.get("TemplateURL")
     if (body is None) == (url is None):
-        raise ApiError("ValidationError", ONE_OF)
+        raise validation_error(ONE_OF)
     return template.load(_checked_body(body) if body is not None else fetch(str(url), lookups))
 
 
 def _checked_body(body: str) -> str:
     if len(body.encode()) > MAX_BODY_BYTES:
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: Member must"
-            f" have length less than or equal to {MAX_BODY_BYTES}: upload it and give its TemplateURL",
+            f" have length less than or equal to {MAX_BODY_BYTES}: upload it and give its TemplateURL"
         )
     return body
 
@@ -53,13 +52,12 @@ def fetch(url: str, lookups: Lookups) -> str:
     except KeyError as error:
         if stand_in := text(bucket, key):
             return stand_in
-        raise ApiError(
-            "ValidationError",
+        raise validation_error(
             f"S3 error: The specified key does not exist: {url}; the yard reaches its own S3 alone:"
-            f" upload the template there as s3://{bucket}/{key}",
+            f" upload the template there as s3://{bucket}/{key}"
         ) from error
     if len(content) > MAX_OBJECT_BYTES:
-        raise ApiError("ValidationError", f"Template may not exceed {MAX_OBJECT_BYTES} bytes in size.")
+        raise validation_error(f"Template may not exceed {MAX_OBJECT_BYTES} bytes in size.")
     return content.decode()
 
 
@@ -77,7 +75,7 @@ def locate(url: str) -> tuple[str, str, str | None]:
     else:
         bucket, key = "", ""
     if not bucket or not key:
-        raise ApiError("ValidationError", f"TemplateURL must be a supported URL: {url} is no object of S3.")
+        raise validation_error(f"TemplateURL must be a supported URL: {url} is no object of S3.")
     return bucket, key, version
 
 

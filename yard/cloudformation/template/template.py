@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipway.yard.cloudformation.template import document, references
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, validation_error
 
 SECTIONS = frozenset(
     [
@@ -197,7 +197,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _refuse(message: str) -> None:
-    raise ApiError("ValidationError", message)
+    raise validation_error(message)
 
 
 # Expands Fn::ForEach of the language extensions: the body of a loop is repeated for each item.
@@ -255,4 +255,4 @@ def _filled(value: Any, identifier: str, item: str) -> Any:
 
 
 def _wrong(name: str, what: str) -> ApiError:
-    return ApiError("ValidationError", f"Transform AWS::LanguageExtensions failed with: {name} {what}")
+    return validation_error(f"Transform AWS::LanguageExtensions failed with: {name} {what}")

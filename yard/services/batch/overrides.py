@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import client_exception
 
 Container = dict[str, Any]
 Properties = Mapping[str, Any]
@@ -97,18 +97,14 @@ def _by_key(container: Properties, override: Properties, member: str, key: str) 
 def _refuse_count(properties: Properties, count: int) -> None:
     ranges = [group["targetNodes"] for group in properties["nodeRangeProperties"]]
     if not any(text.endswith(":") for text in ranges):
-        raise ApiError(
-            "ClientException",
+        raise client_exception(
             "numNodes can be overridden only if a node range has no upper end, such as '0:'; the ranges are"
-            f" {ranges}",
+            f" {ranges}"
         )
     lowest = max(int(text.partition(":")[0] or 0) for text in ranges)
     needed = max(lowest, properties["mainNode"])
     if count <= needed:
-        raise ApiError(
-            "ClientException",
-            f"numNodes {count} leaves out node {needed}, which the definition names",
-        )
+        raise client_exception(f"numNodes {count} leaves out node {needed}, which the definition names")
 
 
 def _bounds(text: str, count: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from slipway.yard.cloudformation.resources.api import (
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, input_shape, prop, response
 from slipway.yard.cloudformation.resources.shapes import like, to_request
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import client_exception
 
 # Batch accepts it only in an update, and never shows it.
 UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
@@ -52,9 +52,7 @@ def refuse_invalid(scope: ResourceScope) -> None:
     found = _described(scope)
     if found["status"] == "INVALID":
         reason = found["statusReason"]
-        raise ApiError(
-            "ClientException", f"Operation failed, ComputeEnvironment went INVALID with error: {reason}"
-        )
+        raise client_exception(f"Operation failed, ComputeEnvironment went INVALID with error: {reason}")
 
 
 def _described(scope: ResourceScope) -> dict[str, Any]:
@@ -76,7 +74,7 @@ def delete_environment(scope: ResourceScope) -> None:
     ]
     if using:
         message = f"Cannot delete, found existing JobQueue relationship: {', '.join(using)}"
-        raise ApiError("ClientException", message)
+        raise client_exception(message)
     if scope.send("describe_compute_environments", computeEnvironments=[scope.id])["computeEnvironments"]:
         scope.send("update_compute_environment", computeEnvironment=scope.id, state="DISABLED")
         scope.send("delete_compute_environment", computeEnvironment=scope.id)

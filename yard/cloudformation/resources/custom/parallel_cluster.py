@@ -14,7 +14,7 @@ from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Pr
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.registry import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.scope import ResourceScope, pick, prop, text
-from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError, validation_error
 
 CLUSTER = "Custom::PclusterCluster"
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,59}")
@@ -55,7 +55,7 @@ class ParallelCluster:
     def create(self, context: Context, properties: Properties) -> Resource:
         token = str(properties.get("ServiceToken", ""))
         if LAMBDA not in token:
-            raise ApiError("ValidationError", no_function(context.logical_id, token))
+            raise validation_error(no_function(context.logical_id, token))
         _check(context, properties)
         return KEPT.create(context, properties)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import client_exception
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 
@@ -48,7 +48,7 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
         given = {item["type"] for item in container["resourceRequirements"]}
         for kind, older_member in (("VCPU", "vcpus"), ("MEMORY", "memory")):
             if kind not in given and older_member not in container:
-                raise ApiError("ClientException", f"Container properties must contain {older_member}")
+                raise client_exception(f"Container properties must contain {older_member}")
     with _lock:
         revisions = _definitions.setdefault((region, name), [])
         number = len(revisions) + 1
@@ -109,7 +109,7 @@ def _deregister(parameters: Parameters, region: str) -> dict[str, Any]:
             if str(definition["revision"]) == revision:
                 definition["status"] = "INACTIVE"
                 return {}
-    raise ApiError("ClientException", f"Job definition {parameters['jobDefinition']} does not exist")
+    raise client_exception(f"Job definition {parameters['jobDefinition']} does not exist")
 
 
 OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, client_exception
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.pcs import nodes
 from slipway.yard.services.refusals import launches
@@ -46,14 +46,13 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     for kind in kinds:
         if "." in kind and launches.zones_of(kind, region) == []:
             known = ", ".join(["optimal", *sorted(launches.types_in(region))])
-            raise ApiError(
-                "ClientException",
-                f"Error executing request, Exception : Instance type can only be one of [{known}]",
+            raise client_exception(
+                f"Error executing request, Exception : Instance type can only be one of [{known}]"
             )
     try:
         changed = _OPERATIONS[operation](parameters, region)
     except AWSError as error:
-        raise ApiError("ClientException", str(error.message)) from error
+        raise client_exception(str(error.message)) from error
     changed.invalid_reason = _why_invalid(changed.compute_resources or {}, region)
     return {"computeEnvironmentName": changed.name, "computeEnvironmentArn": changed.arn}
 
@@ -66,7 +65,7 @@ def _create(parameters: Parameters, region: str) -> Any:
     if "FARGATE" not in str(resources.get("type")):
         needed = (*needed, "instanceTypes")
     if missing := [name for name in needed if resources and not resources.get(name)]:
-        raise ApiError("ClientException", f"Error executing request, Exception : {missing[0]} is required")
+        raise client_exception(f"Error executing request, Exception : {missing[0]} is required")
     if groups_from_template:
         subnet_ids = resources.get("subnets", ())
         backend = moto_backend("ec2", region)
@@ -90,7 +89,7 @@ def _update(parameters: Parameters, region: str) -> Any:
     backend, name = moto_backend("batch", region), parameters["computeEnvironment"]
     environment = backend.get_compute_environment(name)
     if environment is None:
-        raise ApiError("ClientException", f"Compute environment {name} does not exist")
+        raise client_exception(f"Compute environment {name} does not exist")
     given = parameters.get("computeResources") or {}
     _refuse_infrastructure(environment.compute_resources or {}, given)
     resources = _merged(environment.compute_resources or {}, given)
@@ -106,10 +105,9 @@ def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any
         return
     changed = sorted(name for name in set(given) - _SCALING if given[name] != resources.get(name))
     if changed:
-        raise ApiError(
-            "ClientException",
+        raise client_exception(
             f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
-            f" {', '.join(changed)} cannot change; create another environment to replace it",
+            f" {', '.join(changed)} cannot change; create another environment to replace it"
         )
 
 
@@ -138,11 +136,11 @@ def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
     merged = {**resources, **{key: value for key, value in given.items() if key not in _NOT_KEPT}}
     low, high = merged.get("minvCpus", 0), merged.get("maxvCpus", 0)
     if low > high:
-        raise ApiError("ClientException", f"minvCpus {low} must not be greater than maxvCpus {high}")
+        raise client_exception(f"minvCpus {low} must not be greater than maxvCpus {high}")
     if not low <= merged.get("desiredvCpus", low) <= high:
         if "desiredvCpus" in given:
             wanted = given["desiredvCpus"]
-            raise ApiError("ClientException", f"desiredvCpus {wanted} must be from {low} to {high}")
+            raise client_exception(f"desiredvCpus {wanted} must be from {low} to {high}")
         merged["desiredvCpus"] = low
     return merged
 
@@ -156,7 +154,7 @@ def _role_arn(role: str | None, region: str) -> str | None:
     for known in moto_backend("iam", get_partition(region)).get_roles():
         if known.name == role:
             return str(known.arn)
-    raise ApiError("ClientException", f"Could not find IAM role {role}: give the name or ARN of one")
+    raise client_exception(f"Could not find IAM role {role}: give the name or ARN of one")
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], Any]] = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, client_exception
 from slipway.yard.machines import memory, storage
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import capacity, job_store, overrides, scheduler
@@ -77,12 +77,12 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
     wanted = parameters["jobDefinition"]
     definition = definitions.find(wanted, region)
     if definition is None or definition["status"] != "ACTIVE":
-        raise ApiError("ClientException", f"JobDefinition {wanted} does not exist or is not active")
+        raise client_exception(f"JobDefinition {wanted} does not exist or is not active")
     _refuse_mismatch(parameters, definition)
     job = _job(parameters, definition, _queue(parameters["jobQueue"], region), region)
     _refuse_unknown_dependencies(parameters)
     if problem := memory.promises.refusal(capacity.memory_need(job)):
-        raise ApiError("ClientException", problem)
+        raise client_exception(problem)
     if size := (parameters.get("arrayProperties") or {}).get("size"):
         job.children = [_child(job, index) for index in range(size)]
     if given := job.submit.get("tags"):
@@ -98,9 +98,9 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
 def _queue(wanted: str, region: str) -> str:
     queue = moto_backend("batch", region).get_job_queue(wanted)
     if queue is None:
-        raise ApiError("ClientException", f"JobQueue {wanted} not found")
+        raise client_exception(f"JobQueue {wanted} not found")
     if queue.state != "ENABLED":
-        raise ApiError("ClientException", f"JobQueue {wanted} is disabled and takes no jobs")
+        raise client_exception(f"JobQueue {wanted} is disabled and takes no jobs")
     return str(queue.arn)
 
 
@@ -109,9 +109,9 @@ def _refuse_mismatch(parameters: Parameters, definition: Parameters) -> None:
     wrong = "containerOverrides" if is_multinode else "nodeOverrides"
     if parameters.get(wrong):
         kind = "multi-node" if is_multinode else "single-node"
-        raise ApiError("ClientException", f"{wrong} cannot be given for a {kind} job definition")
+        raise client_exception(f"{wrong} cannot be given for a {kind} job definition")
     if is_multinode and parameters.get("arrayProperties"):
-        raise ApiError("ClientException", "a multi-node parallel job cannot be an array job")
+        raise client_exception("a multi-node parallel job cannot be an array job")
     if not is_multinode and "containerProperties" not in definition:
         name = f"{definition.get('jobDefinitionName')}:{definition.get('revision')}"
         raise ApiError(
@@ -124,9 +124,7 @@ def _refuse_mismatch(parameters: Parameters, definition: Parameters) -> None:
 def _refuse_unknown_dependencies(parameters: Parameters) -> None:
     for dependency in parameters.get("dependsOn") or ():
         if dependency.get("jobId") and job_store.find(dependency["jobId"]) is None:
-            raise ApiError(
-                "ClientException", f"Job {dependency['jobId']}, on which this one depends, does not exist"
-            )
+            raise client_exception(f"Job {dependency['jobId']}, on which this one depends, does not exist")
 
 
 def _job(parameters: Parameters, definition: dict[str, Any], queue: str, region: str) -> BatchJob:
@@ -197,7 +195,7 @@ def _terminate(parameters: Parameters, _region: str) -> dict[str, Any]:
 
 def _required(parameters: Parameters, member: str) -> str:
     if not parameters.get(member):
-        raise ApiError("ClientException", f"{member} must not be empty")
+        raise client_exception(f"{member} must not be empty")
     return str(parameters[member])
 
 

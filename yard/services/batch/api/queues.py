@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import client_exception
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 
@@ -23,7 +23,7 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     try:
         return _OPERATIONS[operation](parameters, moto_backend("batch", region))
     except AWSError as error:
-        raise ApiError("ClientException", str(error.message)) from error
+        raise client_exception(str(error.message)) from error
 
 
 def described(queue: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _create(parameters: Parameters, backend: Any) -> dict[str, Any]:
 def _update(parameters: Parameters, backend: Any) -> dict[str, Any]:
     queue = backend.get_job_queue(parameters["jobQueue"])
     if queue is None:
-        raise ApiError("ClientException", f"Job queue {parameters['jobQueue']} does not exist")
+        raise client_exception(f"Job queue {parameters['jobQueue']} does not exist")
     order = parameters.get("computeEnvironmentOrder")
     backend.update_job_queue(
         queue_name=queue.arn,
@@ -67,9 +67,7 @@ def _delete(parameters: Parameters, backend: Any) -> dict[str, Any]:
     """Delete a disabled queue. As on AWS its jobs are terminated, but DescribeJobs still shows them."""
     queue = backend.get_job_queue(parameters["jobQueue"])
     if queue is not None and queue.state != "DISABLED":
-        raise ApiError(
-            "ClientException", f"Cannot delete, job queue {queue.name} is {queue.state}: disable it first"
-        )
+        raise client_exception(f"Cannot delete, job queue {queue.name} is {queue.state}: disable it first")
     backend.delete_job_queue(parameters["jobQueue"])
     return {}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import client_exception
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import job_store
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt, NodeRun
@@ -177,7 +177,7 @@ def _of_queue(parameters: Mapping[str, Any], region: str, status: str) -> Iterat
 def _passes(job: BatchJob, given: Mapping[str, Any]) -> bool:
     test = _FILTERS.get(given.get("name", ""))
     if test is None:
-        raise ApiError("ClientException", f"filter {given.get('name')} is none of {', '.join(_FILTERS)}")
+        raise client_exception(f"filter {given.get('name')} is none of {', '.join(_FILTERS)}")
     return any(test(job, value) for value in given.get("values", ()))
 
 
@@ -195,14 +195,14 @@ def _is_of_definition(job: BatchJob, pattern: str) -> bool:
 def _required(job_id: str) -> BatchJob:
     job = job_store.find(job_id)
     if job is None:
-        raise ApiError("ClientException", f"Job {job_id} does not exist")
+        raise client_exception(f"Job {job_id} does not exist")
     return job
 
 
 def _queue_arn(wanted: str, region: str) -> str:
     queue = moto_backend("batch", region).get_job_queue(wanted)
     if queue is None:
-        raise ApiError("ClientException", f"Job queue {wanted or '(none)'} does not exist")
+        raise client_exception(f"Job queue {wanted or '(none)'} does not exist")
     return str(queue.arn)
 
 
