@@ -93,7 +93,7 @@ def command_settings(command: OwnCommand, source: str) -> dict[str, str]:
         "source": source,
         "command": _in_json(command.words),
         **({"per_node": "yes"} if command.is_per_node else {}),
-        **({"requirements": command.requirements} if command.requirements else {}),
+        **({"requirements": os.path.normpath(command.requirements)} if command.requirements else {}),
         **({"environment": _in_json(command.environment)} if command.environment else {}),
         **({"secrets": _in_json(secrets)} if secrets else {}),
     }
@@ -123,11 +123,11 @@ def refuse_requirements(requirements: str, folder: ProjectFolder, target: Target
 
 def refuse_left_behind(requirements: str, folder: ProjectFolder) -> None:
     """Refuse a requirements file that is not sent with its folder."""
-    if requirements not in {file.name for file in folder.files}:
+    if os.path.normpath(requirements) not in {file.name for file in folder.files}:
         raise CannotShip(
             f"requirements {printable(requirements)} is no file that is sent from "
             f"{printable(str(folder.path))}",
-            hint="give a file of the folder that git does not ignore, without ./ before it",
+            hint="give a file of the folder that git does not ignore, by its path in the folder",
         )
 
 
