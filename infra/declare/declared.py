@@ -114,7 +114,7 @@ def _named(name: str, entries: Sequence[Entry], noun: str) -> Entry:
 def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, ...]:
     """Return what the module declares by this name, which must be a tuple or list of such entries."""
     declared = getattr(module, name, None)
-    hint = f"write {name} = ({'BatchCluster' if kind is Cluster else kind.__name__}(…),)"
+    hint = f"write {name} = ({'BatchCluster' if name == 'CLUSTERS' else kind.__name__}(…),)"
     if declared is None:
         raise InvalidConfig([Problem(where=DECLARATIONS, message=f"declares no {name}", hint=hint)])
     entries = declared if isinstance(declared, tuple | list) else (declared,)
