@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import Unanswered, ask, client, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, client, no_answer, reader
 from slipway.jobs.cloud.deployed import find_digest, find_digest_in
 from slipway.jobs.platforms.batch.explain import MEND_ENVIRONMENT
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
@@ -376,10 +376,8 @@ def way_into(run: Run, target: BatchTarget) -> WayIn:
         asked = {"cluster": some[0].split("/")[1], "containerInstances": some}
         answer = ask(reader("ecs", target.region), "DescribeContainerInstances", **asked)
         if isinstance(answer, Unanswered):
-            raise SlipwayError(
-                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-                hint=f"allow {answer.action} to your role; slipway ssh {target.name} does without",
-            )
+            way = f"slipway ssh {target.name} does without; in the yard no node has a machine"
+            raise no_answer(answer, way)
         ids |= {each["containerInstanceArn"]: each["ec2InstanceId"] for each in answer["containerInstances"]}
     return WayIn(
         instances=[ids.get(arn or "") for arn in arns],
