@@ -154,7 +154,6 @@ _OURS = frozenset(
     | {"--timeout-hours", "--include-secrets", "--depends-on"}
 )
 _MOST_BYTES = 1 << 20
-_LONGEST_PATH = 4096
 
 
 def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
@@ -191,7 +190,7 @@ def _refuse_own_paths(words: Sequence[str], folder: ProjectFolder) -> None:
     sent = {file.name for file in folder.files}
     for word in words:
         path = Path(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
-        if not path.is_absolute() or len(word) > _LONGEST_PATH or "\0" in word:
+        if not path.is_absolute() or "\0" in word:
             continue
         real = Path(os.path.realpath(path))
         pairs = ((path, folder.path), (real, folder.path.resolve()))  # by a link, or not
