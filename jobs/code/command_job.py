@@ -93,7 +93,7 @@ def command_settings(command: OwnCommand, source: str) -> dict[str, str]:
         "source": source,
         "command": _in_json(command.words),
         **({"per_node": "yes"} if command.is_per_node else {}),
-        **({"requirements": command.requirements} if command.requirements else {}),
+        **({"requirements": os.path.normpath(command.requirements)} if command.requirements else {}),
         **({"environment": _in_json(command.environment)} if command.environment else {}),
         **({"secrets": _in_json(secrets)} if secrets else {}),
     }
@@ -123,11 +123,11 @@ def refuse_requirements(requirements: str, folder: ProjectFolder, target: Target
 
 def refuse_left_behind(requirements: str, folder: ProjectFolder) -> None:
     """Refuse a requirements file that is not sent with its folder."""
-    if requirements not in {file.name for file in folder.files}:
+    if os.path.normpath(requirements) not in {file.name for file in folder.files}:
         raise CannotShip(
             f"requirements {printable(requirements)} is no file that is sent from "
             f"{printable(str(folder.path))}",
-            hint="give a file of the folder that git does not ignore, without ./ before it",
+            hint="give a file of the folder that git does not ignore, by its path in the folder",
         )
 
 
@@ -154,7 +154,6 @@ _OURS = frozenset(
     | {"--timeout-hours", "--include-secrets", "--depends-on"}
 )
 _MOST_BYTES = 1 << 20
-_LONGEST_PATH = 4096
 
 
 def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
@@ -191,7 +190,7 @@ def _refuse_own_paths(words: Sequence[str], folder: ProjectFolder) -> None:
     sent = {file.name for file in folder.files}
     for word in words:
         path = Path(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
-        if not path.is_absolute() or len(word) > _LONGEST_PATH or "\0" in word:
+        if not path.is_absolute() or "\0" in word:
             continue
         real = Path(os.path.realpath(path))
         pairs = ((path, folder.path), (real, folder.path.resolve()))  # by a link, or not

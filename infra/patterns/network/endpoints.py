@@ -5,7 +5,7 @@ infra/declare/types.py says, for each kind, which services its machines call.
 
 from __future__ import annotations
 
-from aws_cdk import CfnTag
+from aws_cdk import CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -48,7 +48,7 @@ class S3Endpoint(Construct):
 
 
 class InterfaceEndpoints(Construct):
-    """Costs about a cent an hour for each service, whether nodes run or not."""
+    """Costs about a cent an hour for each service, whether nodes run or not; the group costs nothing."""
 
     def __init__(self, scope: Construct, id: str, *, cluster: Cluster, vpc: Vpc) -> None:
         super().__init__(scope, id)
@@ -70,7 +70,7 @@ class InterfaceEndpoints(Construct):
             security_group_egress=[NOTHING],
         )
         self.security_group_id = self.security_group.attr_group_id
-        for service in cluster.services:
+        for service in cluster.services if cluster.egress is Egress.ENDPOINTS else ():
             ec2.CfnVPCEndpoint(
                 self,
                 _logical_id(service),
@@ -85,10 +85,18 @@ class InterfaceEndpoints(Construct):
 
 
 def interface_endpoints(scope: Construct, cluster: Cluster, vpc: Vpc) -> str | None:
-    """Make the endpoints if the cluster reaches AWS by them; return their security group's id."""
-    if cluster.egress is not Egress.ENDPOINTS or not cluster.services:
+    """Make the endpoints if the cluster reaches AWS by them; return their security group's id.
+
+    The group is always there and exported: a cluster that gets a NAT gateway later imports it until its own
+    stack is updated, after the network's, and CloudFormation deletes no export that is in use.
+    """
+    if not cluster.services:
         return None
-    return InterfaceEndpoints(scope, "Endpoints", cluster=cluster, vpc=vpc).security_group_id
+    group = InterfaceEndpoints(scope, "Endpoints", cluster=cluster, vpc=vpc).security_group_id
+    if cluster.egress is Egress.ENDPOINTS:
+        return group
+    Stack.of(scope).export_value(group)
+    return None
 
 
 def _logical_id(service: str) -> str:

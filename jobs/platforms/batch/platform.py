@@ -379,10 +379,8 @@ def way_into(run: Run, target: BatchTarget) -> WayIn:
         asked = {"cluster": some[0].split("/")[1], "containerInstances": some}
         answer = ask(reader("ecs", target.region), "DescribeContainerInstances", **asked)
         if isinstance(answer, Unanswered):
-            raise SlipwayError(
-                answer.words,
-                hint=f"slipway ssh {target.name} does without; {answer.remedy('ssh')}",
-            )
+            why = answer.remedy("ssh", otherwise="in the yard no node has a machine")
+            raise SlipwayError(answer.words, hint=f"slipway ssh {target.name} does without; {why}")
         ids |= {each["containerInstanceArn"]: each["ec2InstanceId"] for each in answer["containerInstances"]}
     return WayIn(
         instances=[ids.get(arn or "") for arn in arns],

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
 
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
-from slipway.infra.declare.types import Egress
+from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.network.vpc import subnet_cidrs
 from slipway.jobs.words.errors import SlipwayError
-from tests.infra.synthesis import as_text, of_type, only, templates_of
+from tests.infra.synthesis import CLUSTER, SLURM_CLUSTER, as_text, of_type, only, templates_of
 
 NEEDED_BY_NODES = {
     "ecr.api",
@@ -53,6 +55,18 @@ def test_the_gateway_lets_through_to_buckets_of_this_account_to_image_layers_and
     assert as_text(layers["Resource"]) == "arn:<…>:s3:::prod-us-east-1-starport-layer-bucket/*"
     assert as_text(packages["Resource"]) == "arn:<…>:s3:::al2023-repos-us-east-1-de612dc2/*"
     assert layers["Action"] == packages["Action"] == "s3:GetObject"
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, SLURM_CLUSTER], ids=lambda each: each.name)
+def test_a_deployed_cluster_can_change_its_way_out(cluster: Cluster) -> None:
+    """CloudFormation updates the network first, and refuses to delete what another stack still imports."""
+    by = {egress: templates_of(cluster, egress=egress) for egress in Egress}
+    imported = set(re.findall(r'"Fn::ImportValue": "([^"]+)"', json.dumps([t.compute for t in by.values()])))
+    of_network = {name for name in imported if name.startswith(f"{cluster.name}-network:")}
+    assert any("EndpointsSecurityGroup" in name for name in of_network)
+    for made in by.values():
+        outputs = made.network["Outputs"].values()
+        assert of_network <= {each["Export"]["Name"] for each in outputs if "Export" in each}
 
 
 def test_without_nat_nothing_leads_to_the_internet() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.clusters.machines import EnteredNodes, NoMachine, find_machines
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.slurm import GROUP_TAG
 from slipway.jobs.words.targets import BatchTarget, Target, encode_target, parameter_name
@@ -131,6 +132,15 @@ def test_a_job_of_batch_is_on_the_machines_that_ecs_names(answers: RunningYard, 
     found = find_machines("bert", REGION)
     assert ids(found) == [main, other]
     assert "docker exec -it ID bash" in found.note
+
+
+def test_a_job_of_batch_in_the_yard_has_no_machine_and_no_permission_is_missing(
+    answers: RunningYard, target: BatchTarget
+) -> None:
+    batch_job(answers, target, "RUNNING", {"containerInstanceArn": f"{CONTAINER}1"})
+    with pytest.raises(SlipwayError, match="DescribeContainerInstances gave no answer") as refused:
+        find_machines("bert", REGION)
+    assert refused.value.hint == "slipway ssh dl1 does without; in the yard no node has a machine"
 
 
 def test_a_job_of_batch_whose_machines_nobody_names_says_so(

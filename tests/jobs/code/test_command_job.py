@@ -137,6 +137,9 @@ def test_requirements_have_to_travel_and_nodes_without_internet_need_wheels(tmp_
     refuse_requirements("b.txt", folder, TARGET)
     with pytest.raises(DoesNotFit, match=r"reach no internet, so that pip could not install a\.txt"):
         refuse_requirements("a.txt", folder, TARGET)
+    refuse_requirements("./a.txt", folder, online)
+    named = OwnCommand(words=("true",), requirements="./a.txt")
+    assert command_settings(named, "s3://b/a")["requirements"] == "a.txt"
     for lost in ("c.txt", "../a.txt", "no\x1b.txt"):
         with pytest.raises(CannotShip) as refusal:
             refuse_requirements(lost, folder, online)
