@@ -45,7 +45,7 @@ def test_a_job_is_told_with_what_it_costs_at_most_and_the_same_command_prints_th
     first = json.loads(out)
     assert code == 0
     assert first["name"].startswith("bert_pretrain-")
-    assert first["ceiling"]["usd"] == round(2 * first["ceiling"]["price"]["usd_per_hour"], 2)
+    assert first["ceiling"]["usd"] == pytest.approx(2 * first["ceiling"]["price"]["usd_per_hour"])
     assert first["ceiling"]["price"]["date"]
     assert "warning: image gaudi:1.18.0-0123456789ab is not pushed" in err
     code, out, err = slipway(*SUBMIT, "--timeout-hours", "1", "--attempts", "1", "--json")

@@ -63,7 +63,7 @@ def test_a_running_job_costs_what_its_nodes_cost_until_now_and_one_that_never_st
     price = instance_type("dl1.24xlarge").price
     assert price is not None
     assert (run.state, run.recipe, run.nodes, run.hours) == (JobState.RUNNING, "bert_pretrain", 2, 3.0)
-    assert run.cost.usd == round(6 * price.usd_per_hour, 2)
+    assert run.cost.usd == pytest.approx(6 * price.usd_per_hour)
     assert run.cost.price == price
     never = read_run(detail(status="FAILED", startedAt=0, stoppedAt=milliseconds(1)), TARGET)
     assert (never.hours, never.cost.usd) == (0.0, 0.0)

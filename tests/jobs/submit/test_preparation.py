@@ -154,7 +154,7 @@ def test_deciding_changes_nothing(
     ceiling = prepare(costly, "dl1").ceiling
     assert ceiling.node_hours == 6, "every attempt of every node"
     assert ceiling.price is not None
-    assert ceiling.usd == round(6 * ceiling.price.usd_per_hour, 2)
+    assert ceiling.usd == pytest.approx(6 * ceiling.price.usd_per_hour)
 
 
 def test_a_layout_that_the_cluster_s_pytorch_was_not_proved_for_is_refused_unless_the_image_is_the_job_s_own(

@@ -115,7 +115,7 @@ def test_a_job_costs_at_most_its_time_once_since_sagemaker_limits_all_attempts_t
     assert ceiling.node_hours == 3.0
     price = instance_type("ml.p4d.24xlarge").price
     assert price is not None
-    assert ceiling.usd == round(3 * price.usd_per_hour, 2), "at SageMaker's price, not EC2's"
+    assert ceiling.usd == pytest.approx(3 * price.usd_per_hour), "at SageMaker's price, not EC2's"
     unpriced = next(known.name for known in training_types() if known.price is None)
     ceiling = prepared(instance_type=unpriced, efa_interfaces=0).ceiling
     assert (ceiling.usd, ceiling.node_hours) == (None, 48.0)
@@ -133,7 +133,7 @@ def test_a_finished_job_is_billed_by_sagemakers_own_count(sdk: Sdk) -> None:
     assert (found.run.state, found.run.exit_code) == (JobState.SUCCEEDED, 0)
     assert (found.run.recipe, found.run.nodes, found.run.hours) == ("smoke", 2, 1.0)
     assert found.run.cost.node_hours == 2.0
-    assert found.run.cost.usd == round(2 * instance_type("ml.p4d.24xlarge").price.usd_per_hour, 2)  # type: ignore[union-attr]  # it has one
+    assert found.run.cost.usd == pytest.approx(2 * instance_type("ml.p4d.24xlarge").price.usd_per_hour)  # type: ignore[union-attr]  # it has one
 
 
 @pytest.mark.parametrize(
