@@ -86,6 +86,7 @@ def decode_slots(problem: PlanProblem, placed: Placed) -> list[Slot]:
 
 # Each module has the `improve` of a heuristic, the class of the exact search, or the `prove` of a bound.
 SEARCHES = {
+    "annealing": "slipway.jobs.plan.search.annealing",
     "lanes": "slipway.jobs.plan.search.lanes.search",
     "exact": "slipway.jobs.plan.search.cpsat.search",
 }
