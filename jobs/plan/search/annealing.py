@@ -57,6 +57,8 @@ class Choices(NamedTuple):
     free: Integers  # from when on each device is free
     over: float  # the cost of a device-second after the limit, besides those of the node's end
     steep: float  # what a node's end costs more, the later it is
+    limit: int  # when all jobs should have ended
+    heat: float  # how much worse a change may make the plan
 
 
 class Rows(NamedTuple):
@@ -78,7 +80,7 @@ def draw(dice: Integers, below: int) -> int:
 
 
 @compiled
-def run_row(choices: Choices, rows: Rows, node: int, limit: int, free: Integers) -> None:
+def run_row(choices: Choices, rows: Rows, node: int, free: Integers) -> None:
     """Let a node run its row: note its end, and what it costs that jobs end after the limit.
 
     `free` holds when each device is free, sorted. A job takes those that were busy last.
@@ -101,7 +103,7 @@ def run_row(choices: Choices, rows: Rows, node: int, limit: int, free: Integers)
         for device in range(behind - devices, behind):
             free[device] = until
         end = max(end, until)
-    late = 0.0
+    late, limit = 0.0, choices.limit
     if end > limit:
         late = (end - limit) * (1 + choices.steep * (end - limit) / limit)
         for device in range(width):
@@ -144,12 +146,14 @@ def swap(rows: Rows, job: int, other: int) -> None:
 
 
 @compiled
-def choose(choices: Choices, rows: Rows, job: int, node: int, limit: int, dice: Integers) -> int:
+def choose(choices: Choices, rows: Rows, job: int, node: int, dice: Integers) -> int:
     """Return an option for a job on this node, perhaps the one that it has; -1 if it does not suit."""
     option = rows.option[job]
     if draw(dice, 2) or choices.pools[job, option] != choices.pool_of[node]:
         option = draw(dice, choices.counts[job])
-    suits = choices.pools[job, option] == choices.pool_of[node] and choices.seconds[job, option] <= limit
+    suits = (
+        choices.pools[job, option] == choices.pool_of[node] and choices.seconds[job, option] <= choices.limit
+    )
     return option if suits else -1
 
 
@@ -163,9 +167,7 @@ def keep(rows: Rows, best: Rows) -> int:
 
 
 @compiled
-def anneal(
-    choices: Choices, rows: Rows, best: Rows, limit: int, heat: float, moves: int, dice: Integers
-) -> None:
+def anneal(choices: Choices, rows: Rows, best: Rows, moves: int, dice: Integers) -> None:
     """Make changes; take back those that cost too much for this heat, and keep the best rows."""
     free = np.zeros(choices.free.shape[1], np.int64)
     shortest = keep(rows, best)
@@ -179,8 +181,8 @@ def anneal(
             if rows.counts[there] == rows.jobs.shape[1]:
                 continue
         old, its_old = rows.option[job], rows.option[other]
-        new = choose(choices, rows, job, there, limit, dice)
-        its = new if other == job else choose(choices, rows, other, node, limit, dice)
+        new = choose(choices, rows, job, there, dice)
+        its = new if other == job else choose(choices, rows, other, node, dice)
         if new < 0 or its < 0:
             continue
         place = 0
@@ -193,11 +195,11 @@ def anneal(
         if other != job:
             cost += choices.prices[other, its] - choices.prices[other, its_old]
         end, its_end, late, its_late = rows.ends[node], rows.ends[there], rows.late[node], rows.late[there]
-        allowed = -heat * math.log((1 + draw(dice, PARTS)) / PARTS)
-        run_row(choices, rows, node, limit, free)
+        allowed = -choices.heat * math.log((1 + draw(dice, PARTS)) / PARTS)
+        run_row(choices, rows, node, free)
         cost += rows.late[node] - late
         if there != node and cost <= allowed + its_late:
-            run_row(choices, rows, there, limit, free)
+            run_row(choices, rows, there, free)
             cost += rows.late[there] - its_late
         if cost > allowed:
             if other != job:
@@ -217,41 +219,19 @@ def anneal(
 
 # Rounds of annealing, from the best plan each time. A round asks for less than that plan's makespan.
 STEPS = 100  # of falling heat in a round
-HOT, COLD = 0.02, 0.001  # as shares of the least makespan
+COLD = 0.001  # the last heat, as a share of the least makespan
 MOVES_PER_JOB, LONGER, MOST_LONGER = 200, 1.3, 50.0  # in a step: at first, by round, and at most
 ROOM = 8  # for jobs on a node, besides twice those that there are at first
 SHARES = (0.2, 0.8)  # of what the plan takes beyond the bound: the limit lies between these
-# What a node-second costs, and `over` and `steep` of the choices; the next ones after a round in vain.
-COSTS = ((2.0, 0.0, 0.0), (1.0, 0.3, 100.0), (0.3, 0.3, 0.0))
+# A node-second's price, `over` and `steep` of the choices, and the first heat; others after a round in vain.
+COSTS = ((2.0, 0.0, 0.0, 0.02), (1.0, 0.3, 100.0, 0.02), (0.3, 0.3, 0.0, 0.05), (1.0, 1.0, 0.0, 0.1))
 
 
-def improve(
-    problem: PlanProblem,
-    *,
-    seed: int,
-    keep_going: Callable[[], bool],
-    found: Callable[[Sequence[Slot]], None],
-    start: Sequence[Slot],
-) -> None:
-    """Call `found` with each shorter plan, until no time is left or nothing can be gained."""
-    search, longer, turn = _Search(problem, start, random.Random(seed)), 1.0, 0  # noqa: S311 - no secret
-    while search.best > search.least and keep_going():
-        before = search.best
-        for _ in search.steps(longer, *COSTS[turn % len(COSTS)]):
-            if search.is_better():
-                found(search.slots)
-            if not keep_going():
-                return
-        longer = min(MOST_LONGER, longer * LONGER)
-        turn += search.best == before
-
-
-class _Search:
+class Annealing:
     """Holds the shortest plan so far; jobs over several nodes, and all before them, stay."""
 
-    def __init__(self, problem: PlanProblem, start: Sequence[Slot], chance: random.Random) -> None:
-        self._problem, self.slots, self._chance = problem, list(start), chance
-        self._dice = np.array([chance.randrange(1, 2**31 - 1)])
+    def __init__(self, problem: PlanProblem, start: Sequence[Slot], bound: float = 0.0) -> None:
+        self._problem, self.slots = problem, list(start)
         self._nodes = [(pool, node) for pool, each in enumerate(problem.pools) for node in range(each.nodes)]
         place_of = {each: place for place, each in enumerate(self._nodes)}
         where = [[place_of[slot.option.pool, share.node] for share in slot.placement] for slot in start]
@@ -267,11 +247,28 @@ class _Search:
         for job in sorted(np.flatnonzero(stays).tolist(), key=lambda job: start[job].end):
             for share, node in zip(start[job].placement, where[job], strict=True):
                 self._free[node].take((replace(share, node=0),), start[job].end)
-        self.best = max(slot.end for slot in start)
+        self._best = max(slot.end for slot in start)
         table = OptionTable(problem)
-        self.least, prices = least_makespan(table)
+        least, prices = least_makespan(table)
+        self._least = max(least, bound)
         self._choices = self._choices_of(table, prices.of(table))
         self._rows = self._rows_of([where[job][0] for job in self._jobs])
+
+    def improve(
+        self, *, seed: int, keep_going: Callable[[], bool], found: Callable[[Sequence[Slot]], None]
+    ) -> None:
+        """Call `found` with each shorter plan, until no time is left or nothing can be gained."""
+        self._chance, longer, turn = random.Random(seed), 1.0, 0  # noqa: S311 - no secret
+        self._dice = np.array([self._chance.randrange(1, 2**31 - 1)])
+        while self._jobs and self._best > self._least and keep_going():
+            before = self._best
+            for _ in self._steps(longer, *COSTS[turn % len(COSTS)]):
+                if self._is_better():
+                    found(self.slots)
+                if not keep_going():
+                    return
+            longer = min(MOST_LONGER, longer * LONGER)
+            turn += self._best == before
 
     def _choices_of(self, table: OptionTable, prices: Numbers) -> Choices:
         pools, jobs = self._problem.pools, self._jobs
@@ -291,11 +288,13 @@ class _Search:
             free=free,
             over=0.0,
             steep=0.0,
+            limit=1,
+            heat=0.0,
         )
 
     def _rows_of(self, nodes: Sequence[int]) -> Rows:
         """Return the rows of the first plan."""
-        counts = np.bincount(nodes, minlength=len(self._nodes))
+        counts = np.bincount(np.array(nodes, np.int64), minlength=len(self._nodes))
         rows = Rows(
             jobs=np.zeros((len(counts), 2 * counts.max() + ROOM), np.int64),
             counts=np.zeros_like(counts),
@@ -309,14 +308,14 @@ class _Search:
             rows.jobs[node, rows.counts[node]] = at
             rows.counts[node] += 1
             rows.option[at] = self._problem.options[job].index(self.slots[job].option)
-        rows.ends[:] = self.best
+        rows.ends[:] = self._best
         return rows
 
-    def steps(self, longer: float, price: float, over: float, steep: float) -> Iterator[None]:
+    def _steps(self, longer: float, price: float, over: float, steep: float, hot: float) -> Iterator[None]:
         """Anneal from the best plan, step by step."""
-        limit = int(self.least + self._chance.uniform(*SHARES) * (self.best - self.least))
+        limit = max(1, int(self._least + self._chance.uniform(*SHARES) * (self._best - self._least)))
         prices = price * self._choices.prices
-        choices = self._choices._replace(prices=prices, over=over, steep=steep)
+        choices = self._choices._replace(prices=prices, over=over, steep=steep, limit=limit)
         rows = deepcopy(self._rows)
         fitting = (choices.pools == choices.pool_of[rows.node][:, None]) & (choices.seconds <= limit)
         cheapest = np.where(fitting, choices.prices, np.inf).argmin(axis=1)
@@ -325,18 +324,18 @@ class _Search:
         rows.option[too_long] = cheapest[too_long]
         free = np.zeros(choices.free.shape[1], np.int64)
         for node in range(len(self._nodes)):
-            run_row(choices, rows, node, limit, free)
+            run_row(choices, rows, node, free)
         moves = int(longer * MOVES_PER_JOB * len(self._jobs))
         for step in range(STEPS):
-            heat = self.least * HOT * (COLD / HOT) ** (step / STEPS)
-            anneal(choices, rows, self._rows, limit, heat, moves, self._dice)
+            heat = self._least * hot * (COLD / hot) ** (step / STEPS)
+            anneal(choices._replace(heat=heat), rows, self._rows, moves, self._dice)
             yield
 
-    def is_better(self) -> bool:
+    def _is_better(self) -> bool:
         """Take over the shorter plan if a step has found one."""
-        if (shortest := int(self._rows.ends.max())) >= self.best:
+        if (shortest := int(self._rows.ends.max())) >= self._best:
             return False
-        self.best = shortest
+        self._best = shortest
         for node, (_, place) in enumerate(self._nodes):
             free = deepcopy(self._free[node])
             for at in self._rows.jobs[node, : self._rows.counts[node]].tolist():

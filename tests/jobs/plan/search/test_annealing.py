@@ -35,12 +35,10 @@ def shortened(
     """Return the last plan that some steps find; each is valid and shorter than the one before."""
     plans = [list(start)]
     left = iter(range(steps))
-    module.improve(
-        problem,
+    module.Annealing(problem, start).improve(
         seed=seed,
         keep_going=lambda: next(left, None) is not None,
         found=lambda slots: plans.append(list(slots)),
-        start=start,
     )
     for plan in plans:
         assert_valid(problem, plan)
@@ -80,6 +78,12 @@ def test_jobs_over_several_nodes_stay_and_others_move_behind_them() -> None:
     best = shortened(problem, start, 200)
     assert best[:2] == start[:2]
     assert makespan(best) < makespan(start)
+
+
+def test_a_plan_in_which_no_job_can_move_stays() -> None:
+    problem = problem_of(job("gang", (16, 100)), job("next", (16, 50)), pool=TWO_NODES)
+    start = greedy(problem)
+    assert shortened(problem, start, 10) == start
 
 
 @pytest.mark.parametrize("seed", range(2))
