@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipway.jobs.plan.search.first_plan import due_times
-from slipway.jobs.plan.search.lanes.board import Board, Floats, Lane, Menu, Worths
+from slipway.jobs.plan.search.lanes.board import Board, Floats, Integers, Lane, Menu, PlacedLane, Worths
 from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
 from slipway.jobs.plan.search.options import PlanProblem
 
 PENALTY = 10.0  # for twice the devices that there are, in units of the dollars of all jobs at their dearest
+MOST_MISSING = 0.06  # share of the jobs without a lane: with more, shaving does not pay
 ROUNDING = 1.0005  # lanes are filled in coarse time, and may end later by this factor
 
 
@@ -61,14 +62,40 @@ class Attempts:
             return None
         board = Board(self.problem, self.menu, self._worths)
         rest = board.place(found, self._urgency)
+        shaved = self._shaved(board.lanes(), chance) if self._is_shavable(rest) else []
         board.fill(sorted(rest, key=lambda job: (-areas[job], job)), horizon * ROUNDING)
         width = sum(int(self.menu.devices[lane.kind]) for lane in found)
         slots = self._in_order([board.slots[job] for job in range(len(areas))])
         return LanePlan(
-            slots=slots,
+            slots=min((slots, shaved or slots), key=lambda each: max(slot.end for slot in each)),
             lanes=found,
             need=width / float(aim.capacity.sum()),
         )
+
+    def _is_shavable(self, rest: Sequence[int]) -> bool:
+        """Return True if only the makespan counts, and nearly all jobs are on lanes."""
+        return (
+            not self._is_dollars
+            and self.problem.goal.budget is None
+            and not any(self.problem.after)
+            and all(job.deadline is None for job in self.problem.jobs)
+            and len(rest) <= MOST_MISSING * len(self.problem.jobs)
+        )
+
+    def _shaved(self, lanes: Sequence[PlacedLane], chance: random.Random) -> list[Slot]:
+        """Shorten the lanes, after the jobs without a lane are added to some."""
+        lane_of = np.full(len(self.problem.jobs), -1, dtype=np.int64)
+        for place, lane in enumerate(lanes):
+            lane_of[list(lane.jobs)] = place
+        found = Shaving(self.menu, [lane.kind for lane in lanes], lane_of).shorten(chance, self._keep_going)
+        slots: dict[int, Slot] = {}
+        for place, lane in enumerate(lanes):
+            start = 0
+            for job in sorted(np.flatnonzero(found == place).tolist(), key=self._urgency):
+                option = self.menu.options[lane.kind, job]
+                slots[job] = Slot(option=option, start=start, placement=lane.placement)
+                start = slots[job].end
+        return [slots[job] for job in range(len(lane_of))]
 
     def _in_order(self, slots: list[Slot]) -> list[Slot]:
         """Place the same options again in order of start, so that jobs wait for those that they depend on."""
@@ -90,6 +117,127 @@ class Attempts:
     def _urgency(self, job: int) -> tuple[float, ...]:
         """Return the order of a job in its lane: deadlines first, then priorities, then the longest."""
         return (self._due[job], -self.problem.jobs[job].priority, job)
+
+
+# Shorten lanes that are placed on nodes: move and swap jobs until no lane is longer than asked.
+# The linear program leaves a little time free in each lane, and sometimes a job without one. Swaps join the
+# free time of many lanes until the job has room. Each step makes the best of all moves, even if it makes the
+# plan worse, and a job that has moved stays for a while: a tabu search (Glover, 1989).
+NOT_THERE = 2**40  # seconds of a job on a lane where it does not run
+STEPS = 1000  # the most for one limit; no more than there are jobs
+REST = (5, 25)  # steps that a job stays after a move: least and most
+FIRST, LAST = 0.01, 2e-4  # by which share to shorten the longest lane: more after a success
+
+
+class Shaving:
+    """Holds which lane each job is on, and how long each lane is."""
+
+    def __init__(self, menu: Menu, kinds: Sequence[int], lane_of: Integers) -> None:
+        """Begin with jobs on lanes of these kinds; a job on none goes where that makes the shortest lane."""
+        by_kind = np.where(menu.seconds > 0, menu.seconds, NOT_THERE)
+        self._seconds: Integers = by_kind[np.array(kinds, dtype=np.int64)]  # by lane and job
+        self._of_job: Integers = np.ascontiguousarray(self._seconds.T)
+        self.lane_of = lane_of.copy()
+        self._loads = self._load()
+        missing = np.flatnonzero(self.lane_of < 0)
+        for job in missing[np.argsort(-self._of_job[missing].min(axis=1), kind="stable")]:
+            lane = int((self._loads + self._of_job[job]).argmin())
+            self.lane_of[job] = lane
+            self._loads[lane] += self._of_job[job, lane]
+
+    @property
+    def longest(self) -> int:
+        return int(self._loads.max())
+
+    def shorten(self, chance: random.Random, keep_going: Callable[[], bool]) -> Integers:
+        """Return the lane of each job in the shortest plan that was found."""
+        best, longest = self.lane_of.copy(), self.longest
+        shorter = FIRST
+        while shorter > LAST and keep_going():
+            if self._reach(longest * (1 - shorter), chance, keep_going):
+                best, longest = self.lane_of.copy(), self.longest
+                shorter *= 1.5
+            else:
+                self._go_back(best)
+                shorter /= 2
+        return best
+
+    def _reach(self, limit: float, chance: random.Random, keep_going: Callable[[], bool]) -> bool:
+        stays = np.zeros(len(self.lane_of), dtype=np.int64)  # the step until which each job stays
+        for step in range(min(STEPS, len(self.lane_of))):
+            if self.longest <= limit:
+                return True
+            if not keep_going():
+                break
+            self._step(limit, step, stays, chance)
+        return False
+
+    def _go_back(self, lane_of: Integers) -> None:
+        self.lane_of = lane_of.copy()
+        self._loads = self._load()
+
+    def _step(self, limit: float, step: int, stays: Integers, chance: random.Random) -> None:
+        long = np.flatnonzero(self._loads > limit)
+        lane = int(long[chance.randrange(len(long))])
+        jobs = np.flatnonzero((self.lane_of == lane) & (stays <= step))
+        if not len(jobs):
+            jobs = np.flatnonzero(self.lane_of == lane)
+        moves, swaps = self._moves(lane, jobs, limit), self._swaps(lane, jobs, limit)
+        swaps[:, stays > step] = np.inf
+        until = step + chance.randint(*REST)
+        if moves.min() <= swaps.min():
+            job, to = _least(moves, chance)
+            self._put(int(jobs[job]), to)
+        else:
+            job, other = _least(swaps, chance)
+            to = self.lane_of[other]
+            self._put(int(jobs[job]), int(to))
+            self._put(other, lane)
+            stays[other] = until
+        stays[jobs[job]] = until
+
+    def _load(self) -> Integers:
+        placed = np.flatnonzero(self.lane_of >= 0)
+        lanes = self.lane_of[placed]
+        seconds = self._seconds[lanes, placed]
+        return np.bincount(lanes, weights=seconds, minlength=len(self._seconds)).astype(np.int64)
+
+    def _put(self, job: int, lane: int) -> None:
+        self._loads[self.lane_of[job]] -= self._of_job[job, self.lane_of[job]]
+        self._loads[lane] += self._of_job[job, lane]
+        self.lane_of[job] = lane
+
+    def _moves(self, lane: int, jobs: Integers, limit: float) -> Floats:
+        """Return how much worse each move makes the plan, by job of the lane and target lane."""
+        freed = self._loads[lane] - self._of_job[jobs, lane]
+        there = _late(self._loads + self._of_job[jobs], limit) - _late(self._loads, limit)
+        found: Floats = _late(freed, limit)[:, None] + there - _late(self._loads[lane], limit)
+        found[:, lane] = np.inf
+        return found
+
+    def _swaps(self, lane: int, jobs: Integers, limit: float) -> Floats:
+        """Return how much worse each swap makes the plan, by job of the lane and any other job."""
+        lanes = self.lane_of
+        loads = self._loads[lanes]
+        own = self._of_job[np.arange(len(lanes)), lanes]
+        freed = self._loads[lane] - self._of_job[jobs, lane]
+        here = _late(freed[:, None] + self._seconds[lane], limit)
+        there = _late(loads - own + self._of_job[jobs][:, lanes], limit)
+        found: Floats = here + there - _late(loads, limit) - _late(self._loads[lane], limit)
+        found[:, lanes == lane] = np.inf
+        return found
+
+
+def _least(costs: Floats, chance: random.Random) -> tuple[int, int]:
+    """Return one of the places of the least cost, at random."""
+    rows, columns = np.nonzero(costs == costs.min())
+    place = chance.randrange(len(rows))
+    return int(rows[place]), int(columns[place])
+
+
+def _late(loads: Integers, limit: float) -> Floats:
+    found: Floats = np.maximum(loads - limit, 0.0)
+    return found
 
 
 # Round the linear program to whole lanes: fix the best, generate again, and add jobs as room appears.

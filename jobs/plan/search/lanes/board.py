@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,15 @@ class Gap:
     first: int  # the first device, or whole node, in the order in which they get free
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedLane:
+    """A lane on its devices; without jobs, it is devices that no lane has taken."""
+
+    kind: int
+    jobs: tuple[int, ...]
+    placement: tuple[NodeDevices, ...]
+
+
 class Board:
     """Holds from when on each device is free, and the slots of placed jobs."""
 
@@ -45,6 +54,7 @@ class Board:
             np.zeros((pool.nodes, pool.devices_per_node), dtype=np.int64) for pool in problem.pools
         ]
         self.slots: dict[int, Slot] = {}
+        self._placed: list[PlacedLane] = []
 
     def place(self, lanes: Sequence[Lane], urgency: Callable[[int], tuple[float, ...]]) -> list[int]:
         """Put each lane, the widest first, on the fullest node with room; return the jobs left over."""
@@ -56,11 +66,29 @@ class Board:
             if placement is None:
                 rest.extend(lane.jobs)
                 continue
+            self._placed.append(PlacedLane(kind=lane.kind, jobs=lane.jobs, placement=placement))
             start = 0
             for job in sorted(lane.jobs, key=urgency):
                 self._put(job, self._menu.options[lane.kind, job], start, placement)
                 start = self.slots[job].end
         return rest
+
+    def lanes(self) -> list[PlacedLane]:
+        """Return the lanes on nodes, and the devices that no lane uses; call it before `fill`."""
+        return [*self._placed, *self._untouched()]
+
+    def _untouched(self) -> Iterator[PlacedLane]:
+        """Yield the unused devices as lanes without jobs, as wide as they can be inside a node."""
+        for pool, free in enumerate(self._free):
+            kinds = np.flatnonzero((self._menu.pools == pool) & (self._menu.devices <= free.shape[1]))
+            widest = sorted(kinds.tolist(), key=lambda kind: -int(self._menu.devices[kind]))
+            for node, row in enumerate(free):
+                devices = np.flatnonzero(row == 0).tolist()
+                for kind in widest:
+                    while len(devices) >= (count := int(self._menu.devices[kind])):
+                        share = NodeDevices(node=node, devices=tuple(devices[:count]))
+                        devices = devices[count:]
+                        yield PlacedLane(kind=kind, jobs=(), placement=(share,))
 
     def fill(self, jobs: Iterable[int], horizon: float) -> None:
         """Place each job, in this order, where it ends before the horizon and wastes least."""
