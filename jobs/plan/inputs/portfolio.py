@@ -303,24 +303,30 @@ def shifts_of(problem: PlanProblem, cores: int, seed: int) -> list[Iterator[Shif
     table = _table(problem)
     if cores == 1:
         table = ([(search, share / 2) for rows in table for search, share in rows],)
-    return [_present(problem, rows, seed + core) for core, rows in enumerate(table)]
+    return [_present(rows, seed + core) for core, rows in enumerate(table)]
 
 
 def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
+    anneals = can_search("annealing", problem)
     if len(problem.jobs) <= FEW_JOBS:
         return (
             [("exact", 1.0)],
-            [("bound", 0.3), ("annealing", 0.4), ("lanes", 0.3)],
+            [("bound", 0.3), *([("annealing", 0.4), ("lanes", 0.3)] if anneals else [("lanes", 0.7)])],
+        )
+    if anneals:
+        return (
+            [("lanes", 0.5), ("annealing", 0.5)],
+            [("bound", 0.4), ("annealing", 0.6)],
         )
     return (
-        [("lanes", 0.5), ("annealing", 0.5)],
-        [("bound", 0.4), ("annealing", 0.6)],
+        [("lanes", 1.0)],
+        [("bound", 0.5), ("lanes", 0.5)],
     )
 
 
-def _present(problem: PlanProblem, rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
-    """Yield the shifts whose search suits the problem, then repeat plain searches with other seeds."""
-    rows = [(search, share) for search, share in rows if can_search(search, problem)]
+def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
+    """Yield the shifts whose search is installed, then repeat plain searches with other seeds."""
+    rows = [(search, share) for search, share in rows if is_installed(search)]
     for search, share in rows:
         yield Shift(search=search, share=share, seed=seed)
     again = [search for search, _ in rows if search != "bound"] or ["lanes"]
