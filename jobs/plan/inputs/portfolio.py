@@ -179,7 +179,7 @@ class Core:
 def search_counted(incumbent: Incumbent, iterations: int, limits: SearchLimits) -> str:
     """Run this many iterations of each search in this process: the same input gives the same plan."""
     for search in SERIAL:
-        if is_installed(search) and not reason_to_stop(incumbent, limits.target_gap):
+        if can_search(search, incumbent.problem) and not reason_to_stop(incumbent, limits.target_gap):
             order = order_of(incumbent, Shift(search=search, share=1.0, seed=limits.seed))
             attempt(order, _countdown(iterations), lambda answer: take_answer(incumbent, answer))
     return reason_to_stop(incumbent, limits.target_gap) or "iterations"
@@ -282,7 +282,11 @@ class SearchProcess:
 
 # The shifts of each core, by the size of the problem: those that were measured to find the best plans.
 FEW_JOBS = 30  # an exact search can still solve problems of this size
-SERIAL = ("bound", "lanes")  # the searches of search_counted: exact search has no iterations to count
+SERIAL = (
+    "bound",
+    "lanes",
+    "annealing",
+)  # the searches of search_counted: exact search has no iterations to count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,10 +307,16 @@ def shifts_of(problem: PlanProblem, cores: int, seed: int) -> list[Iterator[Shif
 
 
 def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
+    anneals = can_search("annealing", problem)
     if len(problem.jobs) <= FEW_JOBS:
         return (
             [("exact", 1.0)],
-            [("bound", 0.3), ("lanes", 0.7)],
+            [("bound", 0.3), *([("annealing", 0.4), ("lanes", 0.3)] if anneals else [("lanes", 0.7)])],
+        )
+    if anneals:
+        return (
+            [("lanes", 0.5), ("annealing", 0.5)],
+            [("bound", 0.4), ("annealing", 0.6)],
         )
     return (
         [("lanes", 1.0)],
@@ -323,6 +333,10 @@ def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
     for turn in count(1):
         for search in again:
             yield Shift(search=search, share=0.25, seed=seed + 100 * turn)
+
+
+def can_search(search: str, problem: PlanProblem) -> bool:
+    return is_installed(search) and (search != "annealing" or problem.only_devices_count)
 
 
 def is_installed(search: str) -> bool:

@@ -84,8 +84,9 @@ def decode_slots(problem: PlanProblem, placed: Placed) -> list[Slot]:
     ]
 
 
-# Each module has the `improve` of a heuristic, the class of the exact search, or the `prove` of a bound.
+# Each module has the `improve` of a heuristic, the class of another search, or the `prove` of a bound.
 SEARCHES = {
+    "annealing": "slipway.jobs.plan.search.annealing",
     "lanes": "slipway.jobs.plan.search.lanes.search",
     "exact": "slipway.jobs.plan.search.cpsat.search",
 }
@@ -128,6 +129,9 @@ def _run(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[A
     if order.search == "exact":
         exact = search.ExactSearch(order.problem, proven=proven, bound=order.bound.value, **how)
         exact.improve(seed=order.seed, keep_going=keep_going)
+    elif order.search == "annealing":
+        annealing = search.Annealing(order.problem, order.start, order.bound.value)
+        annealing.improve(seed=order.seed, keep_going=keep_going, found=found)
     else:
         search.improve(order.problem, seed=order.seed, keep_going=keep_going, **how)
 

@@ -50,6 +50,11 @@ class FreeDevices:
         node = int(np.where(since <= start, self._sums[option.devices - 1], -1).argmax())
         return start, (NodeDevices(node=node, devices=self._latest(node, start, option.devices)),)
 
+    @property
+    def since(self) -> list[int]:
+        """Return from when on each device of the first node is free, sorted."""
+        return [int(each) for each in self._since[:, 0]]
+
     def take(self, placement: Iterable[NodeDevices], until: int) -> None:
         for share in placement:
             free = self._free[share.node]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.plan.search.model import Assignment, Goal, Mode, PlanJob, Pool, dollars_of
+from slipway.jobs.plan.search.model import Assignment, Goal, Mode, Objective, PlanJob, Pool, dollars_of
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 
@@ -41,6 +41,16 @@ class PlanProblem:
         """Return the number of devices of each pool; 0 if no job can use the pool."""
         used = {option.pool for options in self.options for option in options}
         return [pool.devices if place in used else 0 for place, pool in enumerate(self.pools)]
+
+    @property
+    def only_devices_count(self) -> bool:
+        """Return True if the plan has to be short, and jobs wait for nothing but devices."""
+        return (
+            self.goal.objective is Objective.MAKESPAN
+            and self.goal.budget is None
+            and not any(self.after)
+            and all(job.deadline is None for job in self.jobs)
+        )
 
 
 ModeIn = Callable[[PlanJob, Mode, int], Mode]  # returns a mode as it runs in the pool of this index
