@@ -27,12 +27,15 @@ _LOOK_AGAIN = {"Delay": 0.2, "MaxAttempts": 1500}
 
 @contextmanager
 def deployed(shell: Shell, folder: Path, *clusters: str, **settings: str) -> Iterator[None]:
-    """Deploy clusters, all with these settings; delete them with their data at the end."""
+    """Deploy clusters, all with these settings; delete them with their data at the end, for other tests of
+    the yard deploy them, too."""
     stacks = deploy(shell, folder, *clusters, **settings)
-    yield
-    for cluster in clusters:
-        shell.must("slipway", "cluster", "empty", cluster, "--yes")
-    delete(shell, stacks)
+    try:
+        yield
+    finally:
+        for cluster in clusters:
+            shell.must("slipway", "cluster", "empty", cluster, "--yes")
+        delete(shell, stacks)
 
 
 def deploy(

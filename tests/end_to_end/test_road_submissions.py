@@ -56,7 +56,9 @@ def test_the_page_of_gpus_is_taken_by_the_clusters_that_it_declares(yard: Shell,
     (project.folder / DECLARATIONS).write_text(f"{declared}MACHINE_IMAGES = ()\n", encoding="utf-8")
     road = PlayedRoad.at("gpu", yard, tmp_path, bakes=False)
     road = replace(road, yard=replace(road.yard, folder=project.folder))
-    submitted(road, [typed.replace("destroy gpus", "destroy gpus --yes") for typed in road.commands()])
+    submitted(
+        road, [typed.replace("destroy gpus", "destroy gpus --cancel --yes") for typed in road.commands()]
+    )
 
 
 def test_the_page_of_sagemaker_is_taken(yard: Shell, tmp_path: Path) -> None:

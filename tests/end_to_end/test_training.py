@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.conftest import ROOT, Shell
-from tests.end_to_end.in_process import deploy
+from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_function import call_functions, run_the_example_of_the_page
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
@@ -45,7 +46,7 @@ class Example:
 # Long enough that a node is lost before the end.
 DDP = Example(name="ddp", steps=4000, saved="step 50/4000")
 TRAINER = Example(
-    name="trainer", steps=240, saved="'epoch': '0.4688'"
+    name="trainer", steps=1000, saved="'epoch': '0.4688'"
 )  # step 30 of two ranks; step 20 is saved
 LLAMA = Example(
     name="pretrain_llama",
@@ -111,12 +112,11 @@ TRAINING = {
 
 
 @pytest.fixture(scope="module")
-def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """Left to the yard's end: test_clusters shows how a cluster goes."""
-    deploy(shell, tmp_path_factory.mktemp("assembly"), "dl1")
-    shell.must("slipway", "image", "build", "gaudi")
-    shell.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE)
-    return shell
+def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with deployed(shell, tmp_path_factory.mktemp("assembly"), "dl1"):
+        shell.must("slipway", "image", "build", "gaudi")
+        shell.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE)
+        yield shell
 
 
 @pytest.mark.long  # README's session loses a node each day, and bert_pretrain's tests resume it to the bit
@@ -199,6 +199,8 @@ def test_the_same_submission_again_is_the_same_job(cluster: Shell) -> None:
     first = cluster.data("slipway", "submit", "bert_pretrain", *NODES, *settings, "--json")
     again = cluster.data("slipway", "submit", "bert_pretrain", *NODES, *settings, "--json")
     assert first["id"] == again["id"]
+    cluster.must("slipway", "cancel", first["name"])
+    cluster.run("slipway", "logs", first["name"], "--follow")  # until it has ended
 
 
 def test_a_wrong_setting_is_refused_before_a_node_is_paid_for(cluster: Shell) -> None:
