@@ -48,7 +48,7 @@ def show(word: str) -> None:
 def wait(word: str) -> None:
     print("ready", flush=True)
     while True:
-        time.sleep(600)
+        time.sleep(0.5)  # Python may miss a signal that comes right before it sleeps, until it wakes
 
 
 def save(word: str) -> None:

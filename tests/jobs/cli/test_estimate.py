@@ -40,7 +40,7 @@ def test_a_declared_cluster_costs_more_than_its_nodes_and_names_what_is_not_coun
 ) -> None:
     (alone,) = estimated(slipway, "bert-large", "--on", "dl1.24xlarge", "--nodes", "2")
     (cluster,) = estimated(slipway, "bert-large", "--on", "dl1", "--nodes", "2")
-    endpoints_and_volumes = 12 * 0.01 + 2 * 200 * 0.08 / 730
+    endpoints_and_volumes = 11 * 0.01 + 2 * 200 * 0.08 / 730
     assert cluster["usd_per_hour"] - alone["usd_per_hour"] == pytest.approx(endpoints_and_volumes)
     assert "efs" in str(cluster["unpriced"])
     assert "only nodes are priced" in slipway("estimate", "mrpc", "--on", "c6i.16xlarge")[2]
