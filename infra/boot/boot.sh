@@ -54,11 +54,12 @@ mount_files() {
   mount_once "$files" "$kind" "$path"
 }
 
+# A job that is root in its container may write any file there: no other node takes one for root's program or for a device.
 mount_once() {
   local files="$1" kind="$2" path="$3"
   case "$kind" in
-    efs) mount -t efs -o tls,iam "$(parameter "$files.id"):/" "$path" ;;
-    fsx-lustre) mount -t lustre -o relatime,flock "$(lustre_address "$files")" "$path" ;;
+    efs) mount -t efs -o tls,iam,nosuid,nodev "$(parameter "$files.id"):/" "$path" ;;
+    fsx-lustre) mount -t lustre -o relatime,flock,nosuid,nodev "$(lustre_address "$files")" "$path" ;;
     *)
       echo "slipway: $files.kind is '$kind'; allowed are efs and fsx-lustre" >&2
       return 1

@@ -89,8 +89,8 @@ def test_a_node_whose_local_disks_fail_says_so_and_its_unit_fails(tmp_path: Path
 @pytest.mark.parametrize(
     ("sort", "mounted"),
     [
-        (FileSystem.EFS, "-t efs -o tls,iam fs-1:/"),
-        (FileSystem.FSX_LUSTRE, "-t lustre -o relatime,flock fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcd"),
+        (FileSystem.EFS, "-t efs -o tls,iam,nosuid,nodev fs-1:/"),
+        (FileSystem.FSX_LUSTRE, "-t lustre -o relatime,flock,nosuid,nodev fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcd"),
     ],
 )
 def test_shared_files_are_mounted_where_containers_look(
@@ -114,8 +114,8 @@ def test_a_lustre_is_mounted_beside_the_shared_home(tmp_path: Path) -> None:
     node = Node(tmp_path, slurm_parameters(scratch))
     assert node.run("boot.sh").returncode == 0
     assert node.calls("mount") == [
-        f"-t efs -o tls,iam fs-1:/ {tmp_path}/shared",
-        f"-t lustre -o relatime,flock fs-2.fsx.us-east-1.amazonaws.com@tcp:/efgh {tmp_path}/fsx",
+        f"-t efs -o tls,iam,nosuid,nodev fs-1:/ {tmp_path}/shared",
+        f"-t lustre -o relatime,flock,nosuid,nodev fs-2.fsx.us-east-1.amazonaws.com@tcp:/efgh {tmp_path}/fsx",
     ]
 
 
