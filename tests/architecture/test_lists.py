@@ -11,6 +11,7 @@ import ast
 import csv
 import re
 from collections.abc import Collection, Iterator
+from io import StringIO
 
 import pytest
 
@@ -76,6 +77,13 @@ def test_a_bad_input_that_a_test_names_is_held_by_it() -> None:
 @pytest.mark.parametrize("name", ["bad-inputs", "faults"])
 def test_a_row_that_nothing_holds_says_why(name: str) -> None:
     assert not [number for number, holder in holders(name) if not holder.removeprefix("nothing: ").strip()]
+
+
+def test_each_protection_that_the_mutants_remove_stands_once_in_its_file() -> None:
+    rows = csv.DictReader(StringIO(tracked.text("docs/lists/protections.csv"), newline=""))
+    counts = {row["id"]: tracked.text(row["file"]).count(row["protection"]) for row in rows}
+    assert len(counts) > 40
+    assert {number: count for number, count in counts.items() if count != 1} == {}
 
 
 # Who finds out first that a row of docs/doubts.md is wrong.
