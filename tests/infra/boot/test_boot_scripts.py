@@ -90,7 +90,10 @@ def test_a_node_whose_local_disks_fail_says_so_and_its_unit_fails(tmp_path: Path
     ("sort", "mounted"),
     [
         (FileSystem.EFS, "-t efs -o tls,iam,nosuid,nodev fs-1:/"),
-        (FileSystem.FSX_LUSTRE, "-t lustre -o relatime,flock,nosuid,nodev fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcd"),
+        (
+            FileSystem.FSX_LUSTRE,
+            "-t lustre -o relatime,flock,nosuid,nodev fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcd",
+        ),
     ],
 )
 def test_shared_files_are_mounted_where_containers_look(
