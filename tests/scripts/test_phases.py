@@ -81,7 +81,7 @@ def test_views_that_fail_fail_the_whole_once_all_tests_have_run(
     assert any("not alone and not long and not apart" in line for line in checkout.said())
 
 
-def test_a_phase_of_two_hours_that_fails_is_named_at_the_end_and_the_others_run(tmp_path: Path) -> None:
+def test_a_phase_of_all_that_fails_is_named_at_the_end_and_the_others_run(tmp_path: Path) -> None:
     checkout = make_checkout(tmp_path)
     replace(tmp_path, fresh=0, check=1, set_up_apart=3, write_docs=0)
     ended, said = checkout.run("--all", script="test")
