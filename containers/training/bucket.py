@@ -131,7 +131,8 @@ class CheckpointBucket:
         folder, own = f"{step_name(draft.step)}/", f"{draft.attempt}-{draft.token}/"
         key = folder + manifest.NAME
         replaced = self._etag(key)
-        older = [name for name in self.below(folder) if not name.startswith((own, manifest.NAME))]
+        names = self.below(folder) if replaced else ()
+        older = [name for name in names if not name.startswith((own, manifest.NAME))]
         check()
         put = self.replace(key, content, replaced) if replaced else self.create(key, content)
         if put is None:

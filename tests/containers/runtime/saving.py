@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+import pytest
+
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, Training
-from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder, Lease
 from slipway.containers.runtime.checkpoint.storage import FilePiece
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.collective import ALONE, Collective, Json
@@ -156,3 +158,21 @@ def _receive(wire: TextIO) -> Json:
     if not line:
         raise ConnectionError("a peer is gone")
     return json.loads(line)  # type: ignore[no-any-return]  # JSON it is
+
+
+def stall_after_check(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
+    """Let the next check of a lease pass, and `meanwhile` happen before its attempt publishes."""
+    real = Lease.check
+
+    def check_then_sleep_long(lease: Lease) -> None:
+        real(lease)
+        monkeypatch.setattr(Lease, "check", real)
+        meanwhile()
+
+    monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+
+
+def take_over(newer: Checkpoints) -> None:
+    """Open the storage as a newer attempt, which removes what older ones have not published."""
+    with newer:
+        pass

@@ -14,14 +14,14 @@ pytest.importorskip("moto")
 from slipway.containers.data.sources import source_s3
 from slipway.containers.data.sources.source_s3 import Bucket
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, SaveFailed
-from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse, Lease
+from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse
 from slipway.containers.runtime.checkpoint.resume import saved_batch
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.bucket import BucketLease, CheckpointBucket
 from slipway.yard.endpoint import Yard
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.containers.data.failing_s3 import denying
-from tests.containers.runtime.saving import is_right, quiet, save, training
+from tests.containers.runtime.saving import is_right, quiet, save, stall_after_check, take_over, training
 from tests.local_server import QuietHandler, serving
 
 if TYPE_CHECKING:
@@ -226,41 +226,11 @@ def test_what_wakes_between_check_and_manifest_publishes_nothing_that_verifies(
     """Its successor has removed its files; the manifest that still comes is damage, and is replaced."""
     with opened(bucket, 1) as stale:
         save(stale, 1)
-        real = Lease.check
-
-        def check_then_sleep_long(lease: Lease) -> None:
-            real(lease)
-            with opened(bucket, 2):
-                pass
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Lease, "check", check_then_sleep_long)
-            save(stale, 2)
+        stall_after_check(monkeypatch, lambda: take_over(opened(bucket, 2)))
+        save(stale, 2)
     assert resumed(bucket).step == 1
     saved(bucket, 2, attempt=10)
     assert resumed(bucket, 11).step == 2
-
-
-def test_two_writers_of_one_step_publish_one_whole_checkpoint(
-    bucket: CheckpointBucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both pass the check; the conditional write lets one through, and the other is told."""
-    with opened(bucket, 1) as stale:
-        real = Lease.check
-
-        def check_then_lose(lease: Lease) -> None:
-            real(lease)
-            monkeypatch.setattr(Lease, "check", real)
-            saved(bucket, 2, attempt=2)
-
-        monkeypatch.setattr(Lease, "check", check_then_lose)
-        monkeypatch.setattr(bucket, "steps", list)
-        with pytest.raises(SaveFailed, match=r"another run published .* at the same moment"):
-            save(stale, 2)
-        monkeypatch.undo()
-    found = resumed(bucket)
-    assert (found.step, found.manifest.attempt) == (2, 2)
-    assert is_right(found)
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
@@ -272,14 +242,7 @@ def test_who_wakes_after_its_check_leaves_the_step_that_its_successor_published(
         saved(bucket, 2)
         s3.put_object(Bucket=NAME, Key=f"{PREFIX}/step-0000000002/MANIFEST.json", Body=b"{}")
     with opened(bucket, 1) as stale:
-        real = Lease.check
-
-        def check_then_sleep_long(lease: Lease) -> None:
-            real(lease)
-            monkeypatch.setattr(Lease, "check", real)
-            saved(bucket, 2, attempt=2)
-
-        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        stall_after_check(monkeypatch, lambda: saved(bucket, 2, attempt=2))
         with pytest.raises(SaveFailed, match=r"another run published .* at the same moment"):
             save(stale, 2)
     found = resumed(bucket)

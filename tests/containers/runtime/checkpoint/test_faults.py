@@ -34,7 +34,9 @@ from tests.containers.runtime.saving import (
     resumed,
     save,
     saved,
+    stall_after_check,
     steps,
+    take_over,
     training,
 )
 
@@ -196,14 +198,7 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
 ) -> None:
     """A process stopped right after its check, and continued after a takeover, publishes nothing."""
     with opened(tmp_path) as stale:
-        real = Lease.check
-
-        def check_then_sleep_long(lease: Lease) -> None:
-            real(lease)
-            with opened(tmp_path, 2):
-                pass
-
-        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        stall_after_check(monkeypatch, lambda: take_over(opened(tmp_path, 2)))
         with pytest.raises(SaveFailed):
             save(stale, 2)
     assert not [name for name in steps(tmp_path) if name.startswith("step")]
@@ -232,14 +227,7 @@ def test_who_wakes_between_check_and_rename_leaves_the_step_that_its_successor_p
         saved(tmp_path, 2)
         (tmp_path / "step-0000000002" / "rank-00000.safetensors").write_bytes(b"")
     with opened(tmp_path) as stale:
-        real = Lease.check
-
-        def check_then_sleep_long(lease: Lease) -> None:
-            real(lease)
-            monkeypatch.setattr(Lease, "check", real)
-            saved(tmp_path, 2, attempt=2)
-
-        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        stall_after_check(monkeypatch, lambda: saved(tmp_path, 2, attempt=2))
         with pytest.raises(SaveFailed):
             save(stale, 2)
     found = resumed(tmp_path)
