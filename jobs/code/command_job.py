@@ -159,7 +159,8 @@ _MOST_BYTES = 1 << 20
 def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
     """Refuse a command that would fail on its nodes, train alone there or lose an option of `slipway run`."""
     words, script = command.words, script_of(command.words)
-    started = _started(words)
+    first = _started(words)[0]
+    starter = PurePath(first).name
     if len(words) == 1 and " " in words[0].strip() and not os.path.lexists(folder.path / words[0]):
         raise CannotShip(
             f"'{printable(words[0])}' is one word, and no shell divides it",
@@ -167,11 +168,11 @@ def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
         )
     _refuse_own_paths(words, folder)
     if script is not None and not os.path.normpath(script).startswith(("/", "..")):
-        _refuse_script(os.path.normpath(script), folder, is_program=started[0] == script)
-    if started[0] in _STARTERS and not command.is_per_node:
+        _refuse_script(os.path.normpath(script), folder, is_program=first == script)
+    if starter in _STARTERS and not command.is_per_node:
         raise CannotShip(
-            f"{started[0]} starts the processes of a node, and here each process of a node would be one more "
-            f"{started[0]}, whose ranks train alone",
+            f"{starter} starts the processes of a node, and here each process of a node would be one more "
+            f"{starter}, whose ranks train alone",
             hint="start it once a node: --per-node (in a plan: per_node = true)",
         )
     given = (word.partition("=")[0] for word in words[1:])

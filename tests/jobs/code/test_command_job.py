@@ -190,6 +190,7 @@ def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script
         ("torchrun train.py", "torchrun starts the processes of a node", "--per-node"),
         ("env A=b python -m torch.distributed.run train.py", "torchrun starts the", "per_node = true"),
         ("accelerate launch train.py", "accelerate starts the processes of a node", "--per-node"),
+        ("/opt/venv/bin/torchrun train.py", "torchrun starts the processes of a node", "--per-node"),
     ],
 )
 def test_what_is_mistyped_is_refused_before_anything_is_sent(
