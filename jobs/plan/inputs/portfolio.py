@@ -282,11 +282,8 @@ class SearchProcess:
 
 # The shifts of each core, by the size of the problem: those that were measured to find the best plans.
 FEW_JOBS = 30  # an exact search can still solve problems of this size
-SERIAL = (
-    "bound",
-    "lanes",
-    "annealing",
-)  # the searches of search_counted: exact search has no iterations to count
+# The searches of search_counted: exact search has no iterations to count.
+SERIAL = ("bound", "lanes", "annealing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
