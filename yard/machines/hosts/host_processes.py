@@ -24,6 +24,7 @@ log = logging.getLogger("yard.hosts")
 NETWORK_MODULE = "slipway.yard.machines.hosts.inside.network"
 PLAIN_MODULE = "slipway.yard.machines.hosts.inside.plain"
 LARGEST_EVENT = 65536
+OBEY_TIMEOUT_S = 10.0
 _DESCRIPTORS = 5  # at most with one event: output, and up to four listeners
 
 
@@ -77,7 +78,15 @@ class VpcNetwork:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = _start(NETWORK_MODULE, tier, theirs)
-        self._channel = _Channel(ours, f"network {vpc}", handle)
+        self._vpc, self._handle = vpc, handle
+        self._obeyed = threading.Event()
+        self._channel = _Channel(ours, f"network {vpc}", self._hear)
+
+    def _hear(self, event: HostEvent) -> None:
+        if event.name in ("obeyed", "gone"):
+            self._obeyed.set()
+        if event.name != "obeyed":
+            self._handle(event)
 
     def start(self, number: int, plan: Path, handle: EventHandler) -> HostChannel:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -86,10 +95,19 @@ class VpcNetwork:
         return HostChannel(_Channel(ours, f"host {number}", handle))
 
     def set_firewall(self, number: int, rules: str) -> None:
-        self._channel.order("firewall", host=number, rules=rules)
+        self._order_and_wait("firewall", host=number, rules=rules)
 
     def set_link(self, number: int, faults: Mapping[str, float]) -> None:
-        self._channel.order("link", host=number, faults=faults)
+        self._order_and_wait("link", host=number, faults=faults)
+
+    def _order_and_wait(self, do: str, **more: object) -> None:
+        """Give an order and wait until it is carried out; only one thread at a time may do this."""
+        self._obeyed.clear()
+        self._channel.order(do, (), **more)
+        if not self._obeyed.wait(OBEY_TIMEOUT_S):
+            log.warning(
+                "the network of %s has not set a host's %s within %g s", self._vpc, do, OBEY_TIMEOUT_S
+            )
 
     def kill(self, number: int) -> None:
         self._channel.order("kill", host=number)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,13 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.mpi.node import job_credentials
+from slipway.yard.endpoint import control
+from slipway.yard.machines.hosts.host_processes import NETWORK_MODULE
 from slipway.yard.machines.settings import CHECKOUT
+from slipway.yard.state import read_state
 from tests.yard.asking import client_of
 from tests.yard.cloudformation.resources.world import TRUST
-from tests.yard.machines.hosts.conftest import FILES, METADATA, Cluster, Said, Site, Vpc
+from tests.yard.machines.hosts.conftest import FILES, METADATA, Cluster, Said, Site, Vpc, permission
 from tests.yard.machines.hosts.test_run_command import Commands
 from tests.yard.services.imagebuilder.tiny import write_root
 
@@ -99,6 +104,41 @@ def test_a_rule_opens_a_port_while_hosts_run_and_its_end_closes_it(site: Site, c
     assert reach(site, cluster.outsider, address, CLOSED) == "TimeoutError"
     cluster.vpc.shut_out(cluster.group, cluster.outsiders, SSH)
     assert reach(site, cluster.outsider, address, SSH) == "TimeoutError"
+
+
+def network_processes(site: Site) -> list[int]:
+    """Return the processes that hold the networks of VPCs; each is the child of one that the yard started."""
+    state = read_state(site.yard.home)
+    assert state
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found = re.search(r"^PPid:\t(\d+)$", status.read_text(encoding="utf-8"), re.MULTILINE)
+            parents[int(status.parent.name)] = int(found[1]) if found else 0
+    held = [pid for pid, parent in parents.items() if parents.get(parent) == state.pid]
+    networks = [
+        pid for pid in held if NETWORK_MODULE in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    ]
+    assert networks
+    return networks
+
+
+def test_hosts_have_settled_only_when_their_new_rules_hold(site: Site, own_vpc: Vpc) -> None:
+    group = own_vpc.security_group("ruled")
+    (host,) = own_vpc.start("ruled", group, 1)
+    networks = network_processes(site)
+    for network in networks:
+        os.kill(network, signal.SIGSTOP)  # a busy machine holds them up for a moment
+    try:
+        site.client("ec2").authorize_security_group_ingress(
+            GroupId=group, IpPermissions=[permission(group, 80)]
+        )
+        assert not control(site.yard, "POST", "/await-hosts", {"timeout_s": 1})
+    finally:
+        for network in networks:
+            os.kill(network, signal.SIGCONT)
+    site.settle()
+    assert site.on(host, "true").code == 0
 
 
 def test_the_root_of_a_host_does_not_open_its_firewall(site: Site, cluster: Cluster, tier: str) -> None:

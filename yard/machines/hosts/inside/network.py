@@ -24,6 +24,7 @@ from slipway.yard.machines.isolation import kernel, links, namespaces, processes
 LARGEST_ORDER = 1 << 17  # a firewall of some hundred rules
 METADATA_ADDRESS = "169.254.169.254"
 _DESCRIPTORS = 1
+_WAITED_FOR = ("firewall", "link")  # the yard goes on once it hears that they are done
 _FIRST_PORT_OF_ANYBODY = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 
 
@@ -104,6 +105,9 @@ class NetworkProcess:
         except (OSError, subprocess.CalledProcessError) as error:
             self._tell("failed", order["host"], why=repr(error))
             self.kill(order["host"], order, -1)
+        finally:
+            if order["do"] in _WAITED_FOR:
+                self._tell("obeyed", order["host"])
 
     def _reap(self) -> None:
         for ended, _ in processes.ended_children():
