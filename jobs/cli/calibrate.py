@@ -140,7 +140,7 @@ def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
     """Return the new row, and the predictions for this configuration without and with it."""
     ours, asked = our_measurements(), rate.asked
     measured = rate.measurement(datetime.now(UTC).date().isoformat())
-    own = [row for row in own_measurements() if row.run_id != rate.found.run.id]
+    own = [row for row in own_measurements() if row.run != measured.run]
     row = fit_measurement(measured, asked, own, ours)
     before = find_calibration(merged(ours, own), asked)
     after = find_calibration(merged(ours, [*own, row]), asked)
@@ -156,7 +156,7 @@ def _predicted(rate: RunRate, known: Known) -> float:
 def _add(row: Measurement) -> None:
     def with_row(text: str) -> str:
         rows = decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
-        kept = [each for each in rows if each.run_id != row.run_id]
+        kept = [each for each in rows if each.run != row.run]
         return encode_measurements([*kept, row])
 
     say(f"written to {update(CALIBRATION, with_row)}")

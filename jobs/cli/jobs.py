@@ -118,8 +118,11 @@ def status_command(
         print_record(STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
         return
     runs = find.list_unfinished(targets)
-    others = {run.id: run for run in find.find_awaited(runs, targets)}
-    rows = [_row(run, [others[each] for each in run.depends_on if each in others]) for run in runs]
+    others = {(run.target, run.region, run.id): run for run in find.find_awaited(runs, targets)}
+    keys = [[(run.target, run.region, each) for each in run.depends_on] for run in runs]
+    rows = [
+        _row(run, [others[key] for key in own if key in others]) for run, own in zip(runs, keys, strict=True)
+    ]
     print_table("unfinished jobs", STATUS_LISTED, rows, as_json=as_json)
     if strange := [run.name for run in runs if _is_from_elsewhere(run, targets)]:
         names = ", ".join(strange[:_SHOWN]) + (" …" if len(strange) > _SHOWN else "")

@@ -122,7 +122,7 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
 
 def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
     where, own = rate.place(rates()), rate.asked
-    rows = measurements(without_run=rate.found.run.id)
+    rows = measurements(without_run=(rate.found.run.name, rate.found.run.id))
     known = find_calibration(rows, own)
     made = throughput(own.model, own.cluster, own.layout, known.calibration)
     run = RunBesideEstimate(

@@ -77,9 +77,10 @@ def _asked(targets: Sequence[T], ask: Callable[[T], Iterable[R]]) -> list[tuple[
 
 def find_awaited(runs: Sequence[Run], targets: Sequence[Target]) -> list[Run]:
     """Return what unfinished runs wait for: each other, and runs that are read for it, in one go a target."""
-    known, found = {run.id for run in runs}, [*runs]
+    found = [*runs]
     for target in targets:
         own = [run for run in runs if (run.target, run.region) == (target.name, target.region)]
+        known = {run.id for run in own}  # on this target: each Slurm cluster counts its jobs from 1
         missing = dict.fromkeys(each for run in own for each in run.depends_on if each not in known)
         if missing and (waiting := waiting_of(target)):
             found += waiting.find_dependencies_of(replace(own[0], depends_on=tuple(missing)), target)

@@ -12,7 +12,7 @@ import re
 import zlib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
@@ -187,6 +187,11 @@ class SlurmAttempt:
     started: int
     ended: int
     exit_code: int
+    name: str = ""  # of the job; "": an AMI of an older Slipway does not say it
+
+    def is_of(self, record: SlurmRecord) -> bool:
+        """Return True if the job is this one: kept files may hold jobs of an earlier cluster with its id."""
+        return array_of(self.job) == array_of(record.id) and self.name in ("", record.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,12 +273,14 @@ def _records(record_type: type[Any], record: Mapping[str, Any], name: str) -> Se
     found = record.get(name, [])
     if not isinstance(found, list):
         raise _damaged(f"has no {name}")
-    known = record_type.__dataclass_fields__
-    for row in found:
+    known = fields(record_type)
+    unsaid = {field.name: field.default for field in known if field.default is not MISSING}
+    rows = [{**unsaid, **row} if isinstance(row, dict) else row for row in found]
+    for row in rows:
         if not isinstance(row, dict) or (wrong := wrong_fields(record_type, row)):
             problem = ", ".join(wrong) if isinstance(row, dict) else "is no object"
             raise _damaged(f"has one of {name} that {problem}")
-    return [{field: row[field] for field in known} for row in found]
+    return [{field.name: row[field.name] for field in known} for row in rows]
 
 
 def _damaged(what: str) -> DamagedAnswer:

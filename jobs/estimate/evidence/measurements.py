@@ -61,9 +61,12 @@ class Measurement:
         return family_of(self.instance)
 
     @property
-    def run_id(self) -> str:
-        """Return the id of the run that `slipway calibrate` read: the last word of the source."""
-        return self.source.rpartition(" ")[2]
+    def run(self) -> tuple[str, str]:
+        """Return name and id, the last word of the source, of the run that `slipway calibrate` read.
+
+        An id alone is not enough: each Slurm cluster counts its jobs from 1.
+        """
+        return self.name, self.source.rpartition(" ")[2]
 
     def is_like(self, layout: Layout) -> bool:
         """Return True if the noted facts of its layout, besides its configuration, equal this layout's."""

@@ -58,14 +58,14 @@ def own_published() -> tuple[Published, ...]:
     return decode_published(text, str(own_path(PUBLISHED))) if text else ()
 
 
-def measurements(*, without_run: str | None = None) -> Evidence:
+def measurements(*, without_run: tuple[str, str] | None = None) -> Evidence:
     """Return the user's measurements, ours that they do not replace, and the user's published rows.
 
-    The run of the id `without_run` is left out: compared with itself, any run would be as predicted.
+    The run of the name and id `without_run` is left out: compared with itself, any run would be as predicted.
     """
     from slipway.jobs.estimate.evidence.calibrations import merged
 
-    own = [row for row in own_measurements() if without_run is None or row.run_id != without_run]
+    own = [row for row in own_measurements() if without_run is None or row.run != without_run]
     return Evidence(merged(our_measurements(), own), own_published())
 
 

@@ -17,7 +17,7 @@ from slipway.jobs.code.command_job import RECIPE, refuse_uninstallable
 from slipway.jobs.code.packing import read_kept, with_sent_source, with_source_at
 from slipway.jobs.plan.run.decisions import Report, Sight
 from slipway.jobs.plan.run.journal import Ledger, PlanJournal
-from slipway.jobs.plan.run.running import PlanWorld
+from slipway.jobs.plan.run.running import PlanWorld, SentRun
 from slipway.jobs.plan.search.model import SWITCH_SECONDS, Assignment, Plan, PlanJob, Pool
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.curve import points
@@ -72,7 +72,7 @@ class ClusterExecutor:
     say: Say = lambda _: None
     complete: Callable[[Job, Target], Job] = lambda job, target: job  # fills in what depends on the cluster
     targets: dict[int, Target] = field(default_factory=dict)
-    _watched: dict[str, WatchedRun] = field(default_factory=dict)
+    _watched: dict[SentRun, WatchedRun] = field(default_factory=dict)
     _silent: set[str] = field(default_factory=set)  # the jobs of which AWS told nothing at the last look
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
@@ -84,10 +84,9 @@ class ClusterExecutor:
             if isinstance(error, SlipwayError) or not aws.may_answer_later(error):
                 raise
             raise Unreached(f"AWS: {error}") from None
-        self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id
 
-    def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
+    def look(self, runs: Mapping[str, SentRun]) -> Mapping[str, Sight]:
         found = {}
         for name, run in runs.items():
             try:
@@ -101,7 +100,7 @@ class ClusterExecutor:
         self._silent.difference_update(found)
         return found
 
-    def stop(self, run: str, why: str) -> None:
+    def stop(self, run: SentRun, why: str) -> None:
         found, _ = self._found(run)
         if not found.run.state.is_final:
             platform_of(found.target).cancel(found, why)
@@ -121,7 +120,7 @@ class ClusterExecutor:
         """Return True if the checkpoints are on S3: files on a cluster can be read only there."""
         return job.job is not None and (job.job.checkpoints or "").startswith("s3://")
 
-    def _sight(self, run: str) -> Sight:
+    def _sight(self, run: SentRun) -> Sight:
         found, watched = self._found(run)
         _read_progress(found, watched)
         return Sight(
@@ -133,11 +132,11 @@ class ClusterExecutor:
             why=found.run.reason or "",
         )
 
-    def _found(self, run: str) -> tuple[AnyFound, WatchedRun]:
-        if run not in self._watched:  # another process submitted it
-            self._watched[run] = WatchedRun(self._find_target(run))
+    def _found(self, run: SentRun) -> tuple[AnyFound, WatchedRun]:
+        if run not in self._watched:
+            self._watched[run] = WatchedRun(self._target(run.pool))
         watched = self._watched[run]
-        return refresh(run, watched.target), watched
+        return refresh(run.id, watched.target), watched
 
     def _most_nodes(self, pool_index: int) -> int:
         """Return how many nodes the cluster has now; the plan's number if AWS gives no answer."""
@@ -146,13 +145,6 @@ class ClusterExecutor:
         if found is None:
             return 0
         return pool.nodes if isinstance(found, Unanswered) else found.max_nodes
-
-    def _find_target(self, run: str) -> Target:
-        for pool_index in range(len(self.pools)):
-            target = self._target(pool_index)
-            if platform_of(target).is_known(run, target):
-                return target
-        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway status --all")
 
     def _target(self, pool_index: int) -> Target:
         if pool_index not in self.targets:

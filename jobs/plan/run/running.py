@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from slipway.jobs.plan.run import decisions
 from slipway.jobs.plan.run.decisions import Sight
@@ -20,6 +20,7 @@ from slipway.jobs.plan.run.journal import (
     HappenedEvent,
     JobSkipped,
     JobStage,
+    JobStanding,
     Ledger,
     PlanJournal,
     PlanReplaced,
@@ -36,16 +37,23 @@ MISTAKE = 2  # the exit code of errors that a second try cannot mend
 _PERCENT = 100
 
 
+class SentRun(NamedTuple):
+    """Identifies a run: each Slurm cluster counts its own jobs from 1."""
+
+    pool: int
+    id: str
+
+
 class Executor(Protocol):
     """Submits, watches and stops jobs. After a crash each call may come a second time."""
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
         """Submit an attempt and return its id; submitted again, the same attempt has the same id."""
 
-    def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
+    def look(self, runs: Mapping[str, SentRun]) -> Mapping[str, Sight]:
         """Return what is known of each run that answers now, by the name of its job."""
 
-    def stop(self, run: str, why: str) -> None:
+    def stop(self, run: SentRun, why: str) -> None:
         """Ask a run to save and end; do nothing if it has ended already."""
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
@@ -112,12 +120,12 @@ class PlanRun:
     def _go_on(self) -> None:
         """Repeat the requests that a killed run had begun."""
         for job in self.ledger.jobs.values():
-            if job.stage is JobStage.STOPPING and job.run:
-                self._world.executor.stop(job.run, job.why)
+            if job.stage is JobStage.STOPPING and (run := _run_of(job)):
+                self._world.executor.stop(run, job.why)
 
     def _look(self) -> Mapping[str, Sight]:
-        runs = {name: job.run for name, job in self.ledger.jobs.items() if job.stage.is_held and job.run}
-        return self._world.executor.look(runs)
+        held = {name: _run_of(job) for name, job in self.ledger.jobs.items() if job.stage.is_held}
+        return self._world.executor.look({name: run for name, run in held.items() if run})
 
     def _note_ended(self, sights: Mapping[str, Sight]) -> list[str]:
         news = []
@@ -219,7 +227,7 @@ class PlanRun:
 
     def _stop_movers(self) -> None:
         for name, _ in [*decisions.find_movers(self.ledger)]:
-            run = self.ledger.jobs[name].run
+            run = _run_of(self.ledger.jobs[name])
             assert run is not None
             why = "it goes on elsewhere"
             self._note(AttemptStopping(at=self._now(), job=name, why=why))
@@ -282,6 +290,10 @@ class PlanRun:
 
     def _now(self) -> float:
         return self._world.now()
+
+
+def _run_of(job: JobStanding) -> SentRun | None:
+    return SentRun(job.assignment.pool, job.run) if job.assignment and job.run else None
 
 
 def _words(outcome: str) -> str:

@@ -218,5 +218,5 @@ def _misses_nodes(record: SlurmRecord, answer: SlurmAnswer) -> bool:
     is_waiting = translate(STATES, record.state) is JobState.WAITING
     if not is_waiting or not (record.reason or "None").startswith(_FOR_NODES):
         return False
-    own = sum(attempt.job == record.id for attempt in answer.attempts)
+    own = sum(attempt.job == record.id and attempt.is_of(record) for attempt in answer.attempts)
     return record.restarts > own or bool(node_reasons(answer.nodes))

@@ -59,8 +59,12 @@ def refresh(job_id: str, target: SlurmTarget) -> Found[SlurmTarget] | None:
     return _found(record, answer, target, refused_workers([record.name], answer, target)) if record else None
 
 
-def is_known(job_id: str, target: SlurmTarget) -> bool:
-    return any(record.id == job_id for record in _runs(read_answer(target)))
+def is_known(_job_id: str, _target: SlurmTarget) -> bool:
+    """Return False: Slurm lists each job that it has under its name.
+
+    The id says nothing, since a cluster that is deployed again counts from 1.
+    """
+    return False
 
 
 def read_run(
@@ -71,7 +75,7 @@ def read_run(
     now: datetime | None = None,
 ) -> Run:
     state = translate(STATES, record.state)
-    began = [attempt for attempt in answer.attempts if array_of(attempt.job) == record.id]
+    began = [attempt for attempt in answer.attempts if attempt.is_of(record)]
     nodes = job.nodes if job else record.nodes
     parts = elements_of(record.id, [each for each in answer.jobs if each.phase == RUN])
     times = [time for part in parts or [record] if (time := _seconds(part, began, now)) is not None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +16,12 @@ from slipway.jobs.platforms.batch import runs as batch_runs
 from slipway.jobs.platforms.mpi import main_node
 from slipway.jobs.platforms.mpi import platform as mpi_platform
 from slipway.jobs.platforms.mpi import runs as mpi_runs
+from slipway.jobs.submit import find
 from slipway.jobs.submit.find import find_awaited, find_newest, find_unfinished, list_unfinished
-from slipway.jobs.words.targets import Target
+from slipway.jobs.words.run import Run
+from slipway.jobs.words.targets import SlurmTarget, Target
 from tests.jobs.submit.test_find import NOON
-from tests.jobs.words.test_targets import MPI_TARGET, TARGET
+from tests.jobs.words.test_targets import MPI_TARGET, SLURM_TARGET, TARGET
 
 MANY, LEFT, PAGE = 2000, 3, 100
 
@@ -125,3 +129,30 @@ def test_before_a_cluster_goes_its_jobs_are_listed_once_and_not_again_for_each(s
     ended = destroying.cancel_all(service.target, lambda _: None)
     lists = service.asked["list_jobs"] + service.asked["list_commands"]
     assert (len(ended), lists) == (LEFT, 2 * MANY // PAGE), "once before, and once after"
+
+
+def test_what_a_job_waits_for_is_looked_up_on_its_own_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Slurm cluster counts its jobs from 1."""
+    one, other = (replace(SLURM_TARGET, name=name) for name in ("trn1", "gpu"))
+    asked: list[tuple[str, ...]] = []
+
+    def found(run: Run, target: SlurmTarget) -> list[Run]:
+        asked.append((target.name, *run.depends_on))
+        return []
+
+    monkeypatch.setattr(find, "waiting_of", lambda _: SimpleNamespace(find_dependencies_of=found))
+    unsaid: dict[str, Any] = dict.fromkeys(Run.__dataclass_fields__)
+    first, second = (
+        Run(
+            **{
+                **unsaid,
+                "id": str(number),
+                "target": target.name,
+                "region": target.region,
+                "depends_on": waits,
+            }
+        )
+        for number, target, waits in ((1, one, ()), (2, other, ("1",)))
+    )
+    find_awaited([first, second], [one, other])
+    assert asked == [("gpu", "1")]

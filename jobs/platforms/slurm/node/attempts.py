@@ -94,6 +94,7 @@ def ended_attempts(folder: Path) -> Iterator[SlurmAttempt]:
     for note in read_notes(folder):
         if note.ended is not None and note.exit_code is not None:
             yield SlurmAttempt(
+                name=folder.name,
                 job=note.job,
                 number=note.number,
                 started=note.started,
@@ -154,7 +155,8 @@ def read_standing(folder: Path, name: str | None = None, slurm_version: str | No
     queued = _asked(lambda: read_queue(slurm_version), notes)
     accounted = _asked(lambda: read_accounts(slurm_version), notes)
     folders = _folders(folder, name)
-    told = [record for each in folders for record in remembered(each)]
+    # Of jobs with one id, which are of several clusters that had these files, the newest wins.
+    told = [record for each in reversed(folders) for record in remembered(each)]
     jobs = merge(told, accounted, queued)
     wanted = [job for job in jobs if name in (None, job.name)]
     return SlurmAnswer(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipway.jobs.plan.run.decisions import Report, Sight
 from slipway.jobs.plan.run.journal import HappenedEvent, Ledger, PlanJournal
-from slipway.jobs.plan.run.running import PlanRun, PlanWorld
+from slipway.jobs.plan.run.running import PlanRun, PlanWorld, SentRun
 from slipway.jobs.plan.search.list_schedule import as_plan
 from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
@@ -57,12 +57,12 @@ class SimulatedCluster:
             self.runs[run] = Attempted(job=job, assignment=assignment, began=self.time, left=left)
         return run
 
-    def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
-        return {name: self._sight(self.runs[run]) for name, run in runs.items()}
+    def look(self, runs: Mapping[str, SentRun]) -> Mapping[str, Sight]:
+        return {name: self._sight(self.runs[run.id]) for name, run in runs.items()}
 
-    def stop(self, run: str, why: str) -> None:
-        if self.runs[run].outcome is None:
-            self._end(self.runs[run], "failed")
+    def stop(self, run: SentRun, why: str) -> None:
+        if self.runs[run.id].outcome is None:
+            self._end(self.runs[run.id], "failed")
 
     def withdraw(self, name: str) -> None:
         (run,) = [each for each in self.runs.values() if each.job.name == name and each.outcome is None]

@@ -18,14 +18,13 @@ from slipway.jobs.plan.run.clusters import (
     ClusterExecutor,
     NoTarget,
     Unreached,
-    WatchedRun,
     as_job,
     completed,
     outcome_of,
     refuse_unfit_commands,
     refuse_unrunnable,
 )
-from slipway.jobs.plan.run.running import MISTAKE
+from slipway.jobs.plan.run.running import MISTAKE, SentRun
 from slipway.jobs.plan.search.model import (
     Assignment,
     Goal,
@@ -38,8 +37,9 @@ from slipway.jobs.plan.search.model import (
 )
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.run import Cost, Found, JobState, Run
-from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget, SlurmTarget, Target, encode_target, parameter_name
 from tests.jobs.code.projects import write
+from tests.jobs.words.test_targets import SLURM_TARGET
 from tests.yard.conftest import RunningYard
 
 POOL = Pool(type="trn1.32xlarge", nodes=4, devices_per_node=32, price_per_hour=21.5, cluster="trn1")
@@ -152,8 +152,7 @@ def test_a_plan_waits_out_a_network_that_fails_and_nothing_else(
         return Found(run=run(id=run_id, state=JobState.WAITING, status="RUNNABLE"), target=target, detail={})
 
     monkeypatch.setattr(clusters, "refresh", refreshed)
-    executor._watched.update({name: WatchedRun(target) for name in answers})
-    runs = {"one": "j-1", "two": "j-2"}
+    runs = {"one": SentRun(0, "j-1"), "two": SentRun(0, "j-2")}
     assert list(executor.look(runs)) == list(executor.look(runs)) == ["one"]
     assert len(said) == 1
     assert "two is looked at again later: Could not connect" in said[0]
@@ -162,6 +161,25 @@ def test_a_plan_waits_out_a_network_that_fails_and_nothing_else(
     answers["j-2"] = DENIED
     with pytest.raises(ClientError):
         executor.look(runs)
+
+
+def test_two_slurm_clusters_of_a_plan_may_each_have_a_job_with_the_same_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pools = tuple(replace(POOL, cluster=name) for name in ("trn1", "gpu"))
+    targets: dict[int, Target] = {
+        place: replace(SLURM_TARGET, name=pool.cluster) for place, pool in enumerate(pools)
+    }
+    states = {"trn1": JobState.SUCCEEDED, "gpu": JobState.RUNNING}
+
+    def refreshed(run_id: str, target: SlurmTarget) -> Found[SlurmTarget]:
+        found = run(id=run_id, target=target.name, state=states[target.name], status="")
+        return Found(run=found, target=target, detail={})
+
+    monkeypatch.setattr(clusters, "refresh", refreshed)
+    executor = ClusterExecutor(pools=pools, tag="plan-1", targets=targets)
+    seen = executor.look({"one": SentRun(0, "1"), "two": SentRun(1, "1")})
+    assert {name: sight.outcome for name, sight in seen.items()} == {"one": "succeeded", "two": None}
 
 
 def test_an_attempt_that_could_not_be_sent_for_want_of_a_network_is_sent_again(

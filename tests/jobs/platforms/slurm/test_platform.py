@@ -8,8 +8,10 @@ import json
 import sys
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,12 +20,16 @@ from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud import aws, objects
 from slipway.jobs.platforms import on_clusters
+from slipway.jobs.platforms.journal import Entry
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.platforms.slurm import explain as slurm_explain
 from slipway.jobs.platforms.slurm import login_node, platform, runs
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
 from slipway.jobs.platforms.slurm.node import users
+from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, begin_note, ended_attempts, write_note
 from slipway.jobs.platforms.slurm.node.main import main
+from slipway.jobs.submit import submission
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe
 from slipway.jobs.words.run import JobState
@@ -186,6 +192,44 @@ def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk
         None,
     ) or run.exit_code == 0
     assert all(row["answered"] for row in platform.node_rows(target))
+
+
+def test_a_job_is_not_taken_for_another_that_has_its_number_since_the_cluster_was_made_again(
+    cluster: Cluster, sdk: Sdk
+) -> None:
+    job_id, request = cluster.submit(Job(name="smoke", recipe="smoke", nodes=1))
+    assert platform.find_job_id(request.name, cluster.target) == job_id
+    noted = dict.fromkeys(Entry.__dataclass_fields__)
+    entry = Entry(**{**noted, "name": "neox-0123456789ab", "job_id": job_id, "written_at": 0})  # type: ignore[arg-type]  # only these are read
+    assert submission._remembered(entry, platform_of(cluster.target), cluster.target) is None
+
+
+def test_what_an_earlier_cluster_left_on_kept_files_is_not_counted_as_the_job_with_its_number(
+    tmp_path: Path,
+) -> None:
+    old, own = "neox-ffffffffffff", RECORD.name
+    for name, began in ((old, 10), (own, 100)):
+        note = AttemptNote(
+            job=RECORD.id,
+            phase=RUN,
+            number=1,
+            restarts=0,
+            nodes=4,
+            hosts="n1",
+            started=began,
+            ended=began + 20,
+            exit_code=85,
+            resumes=True,
+        )
+        write_note(tmp_path / name, begin_note(tmp_path / name, note))
+    attempts = tuple(each for name in (old, own) for each in ended_attempts(tmp_path / name))
+    record = replace(RECORD, state="COMPLETED", started=200, ended=230, exit_code=0)
+    answer = decode_answer(encode_answer(SlurmAnswer(jobs=(record,), attempts=attempts)))
+    run = runs.read_run(record, answer, None, SLURM_TARGET)
+    assert (len(run.attempts), run.hours) == (1, round((20 + 30) / 3600, 4))
+    said = json.loads(encode_answer(replace(answer, attempts=attempts[1:])))
+    del said["attempts"][0]["name"]  # as an AMI of an older Slipway writes it
+    assert len(runs.read_run(record, decode_answer(json.dumps(said)), None, SLURM_TARGET).attempts) == 1
 
 
 def test_without_a_scheduler_or_a_login_node_nothing_is_submitted(cluster: Cluster, sdk: Sdk) -> None:
