@@ -75,7 +75,7 @@ class Checkout:
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
         own = {"SAID": str(self.folder / "said"), MARK: str(self.folder), "TMPDIR": str(temporary)}
-        return {**os.environ, **own, **more}
+        return {**os.environ, "RESULTS": "", **own, **more}  # of the `scripts/test --all` that runs this test
 
     def run(self, *arguments: str, script: str = "demo", **more: str) -> tuple[int, str]:
         done = subprocess.run(
