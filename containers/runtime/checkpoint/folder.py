@@ -141,8 +141,11 @@ class FolderLease:
             return None
 
     def stamp(self) -> Hashable:
+        # NFS may keep a file's times for a minute, but asks the server when the file is opened (nfs(5),
+        # "Close-to-open cache consistency"). A lease lives for half a minute.
         try:
-            found = self.path.stat()
+            with disk.open_existing(self.path) as file:
+                found = os.fstat(file.fileno())
         except FileNotFoundError:
             return None
         return found.st_mtime_ns, found.st_ino

@@ -9,12 +9,16 @@ import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
 from slipway.containers.runtime.checkpoint.folder import (
+    LEASE_NAME,
     CheckpointFolder,
     Fenced,
     FolderInUse,
@@ -263,15 +267,17 @@ def test_a_lease_that_cannot_be_asked_for_fails_one_save_and_is_not_lost(
 def test_a_storage_that_fails_while_a_lease_is_watched_does_not_free_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(path: Path, **options: object) -> os.stat_result:
-        if path.name == "LEASE.json":
+    def failing(path: Path) -> FileIO:
+        looked.append(path.name)
+        if looked.count(LEASE_NAME) > 1:  # first it reads whose the lease is
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return real(path)
 
+    looked: list[str] = []
+    real = disk.open_existing
     with opened(tmp_path, lease_seconds=0.5) as holder:
-        real = Path.stat
         with monkeypatch.context() as broken:
-            broken.setattr(Path, "stat", failing)
+            broken.setattr(disk, "open_existing", failing)
             with pytest.raises(SaveFailed, match="cannot be used: Input/output error"):
                 Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
         save(holder, 1)
@@ -304,6 +310,21 @@ def test_two_jobs_on_one_folder_are_refused(tmp_path: Path, attempt: int) -> Non
     """BI-127"""
     with opened(tmp_path, lease_seconds=0.5), pytest.raises(FolderInUse, match="run r1, attempt 1"):
         Checkpoints(CheckpointFolder(tmp_path), training(attempt, run="r2"), say=quiet).__enter__()
+
+
+def test_a_live_lease_is_not_taken_on_nfs_which_may_keep_a_file_s_times_until_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[Path, os.stat_result] = {}
+    real = Path.stat
+
+    def stat(path: Path, **given: Any) -> os.stat_result:
+        found = real(path, **given)
+        return kept.setdefault(path, found) if path.name == LEASE_NAME else found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with opened(tmp_path, lease_seconds=0.5), pytest.raises(FolderInUse, match="run r1, attempt 1"):
+        Checkpoints(CheckpointFolder(tmp_path), training(run="r2"), say=quiet).__enter__()
 
 
 def test_the_lease_of_a_dead_process_is_taken_at_once(tmp_path: Path) -> None:
