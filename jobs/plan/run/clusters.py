@@ -21,7 +21,7 @@ from slipway.jobs.plan.run.running import PlanWorld, SentRun
 from slipway.jobs.plan.search.model import SWITCH_SECONDS, Assignment, Plan, PlanJob, Pool
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.curve import points
-from slipway.jobs.submit.find import refresh
+from slipway.jobs.submit.find import UnknownJob, refresh
 from slipway.jobs.submit.logs import LogReader
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import submit
@@ -40,6 +40,7 @@ _LOST = re.compile(r"MainNodeLost|NODE_FAIL|BOOT_FAIL|Host EC2| was lost")
 
 
 LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
+REMEMBERED_SECONDS = 86_400.0  # every platform knows a job for longer; AWS Batch for seven days after its end
 PLAN_AGREED = Agreed(usd=float(sys.maxsize), is_unknown_fine=True)  # a plan is agreed to as a whole
 
 
@@ -101,8 +102,8 @@ class ClusterExecutor:
         return found
 
     def stop(self, run: SentRun, why: str) -> None:
-        found, _ = self._found(run)
-        if not found.run.state.is_final:
+        found = self._found(run)
+        if found and not found.run.state.is_final:
             platform_of(found.target).cancel(found, why)
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
@@ -121,7 +122,12 @@ class ClusterExecutor:
         return job.job is not None and (job.job.checkpoints or "").startswith("s3://")
 
     def _sight(self, run: SentRun) -> Sight:
-        found, watched = self._found(run)
+        found = self._found(run)
+        if found is None:
+            return Sight(
+                outcome="lost", why="AWS has forgotten how it ended"
+            )  # it resumes where it had saved
+        watched = self._watched[run]
         _read_progress(found, watched)
         return Sight(
             outcome=outcome_of(found.run),
@@ -132,11 +138,16 @@ class ClusterExecutor:
             why=found.run.reason or "",
         )
 
-    def _found(self, run: SentRun) -> tuple[AnyFound, WatchedRun]:
+    def _found(self, run: SentRun) -> AnyFound | None:
+        """Return the run; None if it ended so long ago that AWS has forgotten it."""
         if run not in self._watched:
             self._watched[run] = WatchedRun(self._target(run.pool))
-        watched = self._watched[run]
-        return refresh(run.id, watched.target), watched
+        try:
+            return refresh(run.id, self._watched[run].target)
+        except UnknownJob:
+            if time.time() - run.at < REMEMBERED_SECONDS:
+                raise  # a service may be slow to list a new job
+            return None
 
     def _most_nodes(self, pool_index: int) -> int:
         """Return how many nodes the cluster has now; the plan's number if AWS gives no answer."""

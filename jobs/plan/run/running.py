@@ -42,6 +42,7 @@ class SentRun(NamedTuple):
 
     pool: int
     id: str
+    at: float  # when it was sent, in Unix seconds
 
 
 class Executor(Protocol):
@@ -293,7 +294,7 @@ class PlanRun:
 
 
 def _run_of(job: JobStanding) -> SentRun | None:
-    return SentRun(job.assignment.pool, job.run) if job.assignment and job.run else None
+    return SentRun(job.assignment.pool, job.run, job.sent_at) if job.assignment and job.run else None
 
 
 def _words(outcome: str) -> str:

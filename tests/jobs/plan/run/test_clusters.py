@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from slipway.jobs.plan.search.model import (
     PlanJob,
     Pool,
 )
+from slipway.jobs.submit.find import UnknownJob
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.run import Cost, Found, JobState, Run
 from slipway.jobs.words.targets import BatchTarget, SlurmTarget, Target, encode_target, parameter_name
@@ -152,7 +154,7 @@ def test_a_plan_waits_out_a_network_that_fails_and_nothing_else(
         return Found(run=run(id=run_id, state=JobState.WAITING, status="RUNNABLE"), target=target, detail={})
 
     monkeypatch.setattr(clusters, "refresh", refreshed)
-    runs = {"one": SentRun(0, "j-1"), "two": SentRun(0, "j-2")}
+    runs = {"one": SentRun(0, "j-1", at=0), "two": SentRun(0, "j-2", at=0)}
     assert list(executor.look(runs)) == list(executor.look(runs)) == ["one"]
     assert len(said) == 1
     assert "two is looked at again later: Could not connect" in said[0]
@@ -178,8 +180,24 @@ def test_two_slurm_clusters_of_a_plan_may_each_have_a_job_with_the_same_number(
 
     monkeypatch.setattr(clusters, "refresh", refreshed)
     executor = ClusterExecutor(pools=pools, tag="plan-1", targets=targets)
-    seen = executor.look({"one": SentRun(0, "1"), "two": SentRun(1, "1")})
+    seen = executor.look({"one": SentRun(0, "1", at=0), "two": SentRun(1, "1", at=0)})
     assert {name: sight.outcome for name, sight in seen.items()} == {"one": "succeeded", "two": None}
+
+
+def test_a_plan_goes_on_after_aws_has_forgotten_a_job(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgotten(run_id: str, _: BatchTarget) -> Found[BatchTarget]:
+        raise UnknownJob(f"AWS Batch no longer knows job {run_id}")
+
+    monkeypatch.setattr(clusters, "refresh", forgotten)
+    executor = ClusterExecutor(pools=(POOL,), tag="plan-1", targets={0: target})
+    old, new = (SentRun(0, "j-1", at=time.time() - days * 86_400) for days in (8, 0))
+    assert executor.look({"one": old})["one"].outcome == "lost", "so it is sent again, and resumes"
+    executor.stop(old, "it goes on elsewhere")
+    for ask in (lambda: executor.look({"one": new}), lambda: executor.stop(new, "it goes on elsewhere")):
+        with pytest.raises(UnknownJob):
+            ask()
 
 
 def test_an_attempt_that_could_not_be_sent_for_want_of_a_network_is_sent_again(
