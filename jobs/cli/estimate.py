@@ -290,7 +290,11 @@ def tell(
         say(f"utilisation: {basis}" + (f"; {nearness}" if nearness else ""))
     for word in dict.fromkeys(each.word for each in found):
         say(f"{word}: {find_band(word, device_of(place.instance)).words}")
-    say(f"time and cost: {_derived(workload)}")
+    if workload.until:
+        say(f"time and cost: derived from the rate: {workload.until}")
+    else:
+        setting = "steps" if workload.name in RECIPES else "sequences"
+        say(f"time and cost: unknown, since this job has no known end; say --set {setting}=N")
     if workload.assumed:
         say(f"assumed: {workload.assumed}")
     if place.rate is not None and place.rate.region != place.region:
@@ -303,10 +307,3 @@ def tell(
         warn(doubt)
     if place.name == place.instance.name:
         say("only nodes are priced; name a declared cluster to include its storage and network")
-
-
-def _derived(workload: Workload) -> str:
-    if not workload.until:
-        setting = "steps" if workload.name in RECIPES else "sequences"
-        return f"unknown, since this job has no known end; say --set {setting}=N"
-    return f"derived from the rate: {workload.until}"
