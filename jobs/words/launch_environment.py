@@ -20,7 +20,8 @@ SETTING_OPTION = "--set"
 
 
 def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
-    mount = target.file_system_mount
+    mount, price = target.file_system_mount, price_of(target)
+    is_known = price is not None and price.term == term_of(target)
     told = {
         **_hardware(job, target),
         "AWS_REGION": target.region,  # containers on EC2 have no other source for it
@@ -28,7 +29,8 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
         variables.JOB: name,
         variables.NODES: str(job.nodes),
         variables.RESUME_AFTER_SIGNALS: "1",  # retries crashed ranks, and none that ran out of memory
-        variables.USD_PER_HOUR: _usd_per_hour(job, target),
+        # Of all nodes, as they are bought.
+        variables.USD_PER_HOUR: f"{price.usd_per_hour * job.nodes:.6g}" if price and is_known else None,
         variables.TIMEOUT_SECONDS: str(timeout_seconds(job, target)),
         variables.DATA: _place("--data", job.data, target, default="data"),
         variables.CHECKPOINTS: _place(
@@ -94,13 +96,6 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
         variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
         variables.PROCESSES_PER_NODE: str(job.processes_per_node or ranks or 1),
     }
-
-
-def _usd_per_hour(job: Job, target: Target) -> str | None:
-    """Return the hourly price of all nodes as they are bought; None if unknown."""
-    price = price_of(target)
-    is_known = price is not None and price.term == term_of(target)
-    return f"{price.usd_per_hour * job.nodes:.6g}" if price and is_known else None
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:

@@ -180,12 +180,12 @@ def take_back(readiness: Readiness, instance_id: str, why: str) -> Readiness:
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:
     """Return an answer for each running member; a new one has not been asked yet."""
     answers = {node.instance_id: node for node in readiness.nodes} if readiness else {}
-    return [answers.get(member.instance_id) or _not_asked(member) for member in members]
-
-
-def _not_asked(member: Member) -> Answer:
     why = "it has not been asked yet"
-    return Answer(name=member.name, instance_id=member.instance_id, answered=False, why=why)
+    return [
+        answers.get(member.instance_id)
+        or Answer(name=member.name, instance_id=member.instance_id, answered=False, why=why)
+        for member in members
+    ]
 
 
 # The command lines of Open MPI, MPICH and Intel MPI that start one launcher for each rank. Another MPI is one

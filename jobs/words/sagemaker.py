@@ -25,13 +25,9 @@ ENTRY_POINT = "slipway_start.py"
 JOBS = "jobs/"
 
 
-def job_prefix(name: str) -> str:
-    return f"{JOBS}{name}/"
-
-
 def job_url(bucket: str, name: str, part: str) -> str:
     """Return the URL of one part of a job's files: checkpoints, tensorboard."""
-    return f"s3://{bucket}/{job_prefix(name)}{part}"
+    return f"s3://{bucket}/{JOBS}{name}/{part}"
 
 
 def output_url(bucket: str) -> str:
