@@ -12,9 +12,10 @@ import pytest
 
 from slipway.jobs.platforms.mpi import halting
 from slipway.jobs.platforms.mpi.nodes import Clock
-from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET, TARGET
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
@@ -39,7 +40,7 @@ def deploy(yard: RunningYard, deletion_policy: str) -> None:
     for text in (b"first", b"second"):
         yard.client("s3").put_object(Bucket=BUCKET, Key="runs/a b/π", Body=text)
     target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
-    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=encode_target(target), Type="String")
+    record_target(yard, target)
 
 
 def versions(yard: RunningYard) -> int:
@@ -114,8 +115,7 @@ def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
         region="us-east-1",
         node_group="c6i-nodes",
     )
-    record = encode_target(target)
-    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=record, Type="String", Overwrite=True)
+    record_target(yard, target)
     return target
 
 

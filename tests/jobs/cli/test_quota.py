@@ -14,8 +14,8 @@ from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, RunningMachines
 from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.targets import encode_target, parameter_name
 from slipway.yard.endpoint import control
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
@@ -144,9 +144,7 @@ def test_what_another_project_deployed_and_what_runs_besides_is_counted(
     capsys: pytest.CaptureFixture[str], yard_shell: RunningYard
 ) -> None:
     theirs = replace(MPI_TARGET, name="theirs", instance_type="c6i.16xlarge", max_nodes=3)
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name(theirs.name), Value=encode_target(theirs), Type="String"
-    )
+    record_target(yard_shell, theirs)
     control(yard_shell, "POST", "/grant-quota", {"code": STANDARD, "vcpus": 6})
     ec2 = yard_shell.client("ec2")
     for name, value in (("Name", "mine"), (CLUSTER_TAG, "c6i"), ("CreatedBy", "EC2 Image Builder")):
