@@ -189,9 +189,10 @@ _DIGEST_SHOWN = 12
 
 def submit_folder(command: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of the remaining options."""
-    from slipway.jobs.code.command_job import refuse_requirements
+    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name, refuse_requirements
     from slipway.jobs.code.folder import ignored_words, words_of_skipped
-    from slipway.jobs.code.packing import pack_project
+    from slipway.jobs.code.packing import pack_project, project_url
+    from slipway.jobs.words.job import Job
 
     asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
@@ -204,7 +205,15 @@ def submit_folder(command: OwnCommand, sent: ProjectFolder, target: Target, aske
         refuse_requirements(command.requirements, sent, target)
     with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
         packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
-        _prepare_and_submit(_job_of_folder(command, sent, packed, target, asked), packed, target, answers)
+        name, hours = asked.pop("name"), asked.pop("timeout_hours")
+        job = Job(  # all other values of `asked` are fields of Job by name
+            **{**asked, "processes_per_node": command.processes(asked["processes_per_node"])},
+            name=folder_name(sent.path) if name is None else name,
+            recipe=RECIPE,
+            settings=command_settings(command, project_url(packed.digest, target)),
+            timeout_seconds=seconds_of(hours),
+        )
+        _prepare_and_submit(job, packed, target, answers)
 
 
 def find_image(asked: str | None, target: Target) -> str | None:
@@ -214,24 +223,6 @@ def find_image(asked: str | None, target: Target) -> str | None:
     from slipway.jobs.clusters.images.builds import resolve_image
 
     return resolve_image(asked, target)
-
-
-def _job_of_folder(
-    command: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
-) -> Job:
-    """Build the job; all other values of `asked` are fields of Job by name."""
-    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
-    from slipway.jobs.code.packing import project_url
-    from slipway.jobs.words.job import Job
-
-    name, hours = asked.pop("name"), asked.pop("timeout_hours")
-    return Job(
-        **{**asked, "processes_per_node": command.processes(asked["processes_per_node"])},
-        name=folder_name(sent.path) if name is None else name,
-        recipe=RECIPE,
-        settings=command_settings(command, project_url(packed.digest, target)),
-        timeout_seconds=seconds_of(hours),
-    )
 
 
 def _prepare_and_submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
