@@ -195,19 +195,20 @@ def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bo
     if asked["assumptions"] and not asked["is_bill"]:
         raise click.UsageError("--assume is for a bill; add --bill")
     workload, where, found, refused = estimates(job, place, asked)
+    title = f"{workload.name} on {where.name}, {price_words(where)}"
     lines = [row(each, where) for each in found]
     reasons = [{"nodes": size, "refused": why.message, "hint": why.hint} for size, why in refused.items()]
     for error in refused.values() if asked["is_bill"] or asked["is_why"] else ():
         warn(f"left out: {error.message}; {error.hint}")
     lines = sorted([*lines, *reasons], key=lambda line: int(str(line["nodes"])))
     if asked["is_why"]:
-        print_why(heading(workload, where), workload, where, found, as_json=as_json)
+        print_why(title, workload, where, found, as_json=as_json)
     elif asked["is_bill"]:
-        print_bill(heading(workload, where), where, found, asked["assumptions"], as_json=as_json)
+        print_bill(title, where, found, asked["assumptions"], as_json=as_json)
     elif refused and not as_json:
-        print_table(heading(workload, where), *_with_reasons(lines), as_json=False)
+        print_table(title, *_with_reasons(lines), as_json=False)
     else:
-        print_table(heading(workload, where), ESTIMATE_COLUMNS, lines, as_json=as_json)
+        print_table(title, ESTIMATE_COLUMNS, lines, as_json=as_json)
     tell(workload, where, found, () if asked["is_bill"] else found[0].unpriced)
     for doubt in refused_layouts(job, where, asked["settings"]):
         warn(doubt)
@@ -266,10 +267,6 @@ def estimates(
 
 def row(estimated: Estimate, place: PricedHardware) -> Mapping[str, object]:
     return {**asdict(estimated), "price": asdict(place.rate) if place.rate else None}
-
-
-def heading(workload: Workload, place: PricedHardware) -> str:
-    return f"{workload.name} on {place.name}, {price_words(place)}"
 
 
 def price_words(place: PricedHardware) -> str:

@@ -14,7 +14,6 @@ from slipway.jobs.words.catalogue.instances import (
     CAPACITY_BLOCK,
     ON_DEMAND,
     SPOT,
-    InstanceType,
     Price,
     find_instance_type,
 )
@@ -78,11 +77,6 @@ class Found(Generic[T_co]):
 AnyFound = Found[Target]
 
 
-def catalogued(target: Target) -> InstanceType | None:
-    """Return the target's type; None if this laptop's catalogue does not have it."""
-    return find_instance_type(target.instance_type)
-
-
 def term_of(target: Target) -> str:
     """Return how the target's nodes are bought, according to its record."""
     if target.is_spot:
@@ -92,14 +86,14 @@ def term_of(target: Target) -> str:
 
 def price_of(target: Target) -> Price | None:
     """Return a node's price as the target buys it; if that is unknown, the on-demand price."""
-    kind, term = catalogued(target), term_of(target)
+    kind, term = find_instance_type(target.instance_type), term_of(target)
     bought = None if kind is None or term == ON_DEMAND else price_by_term(kind, target.region, term)
     return bought or on_demand_price_of(target)
 
 
 def on_demand_price_of(target: Target) -> Price | None:
     """Return a node's on-demand price in the target's region, or in another, which the price then names."""
-    kind = catalogued(target)
+    kind = find_instance_type(target.instance_type)
     return None if kind is None else price_in(kind, target.region) or kind.price
 
 
