@@ -22,26 +22,17 @@ from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET, SLURM_TARGET, TARGET
 from tests.waiting import until
 from tests.yard.accounts import own_image
+from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 from tests.yard.services.pcs.pcs_site import PcsSite
 
 TEMPLATE = {
-    "Resources": {
-        "Network": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.20.0.0/16"}},
-        "Logs": {"Type": "AWS::Logs::LogGroup"},
-        "Bucket": {"Type": "AWS::S3::Bucket"},
-    }
+    "Network": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.20.0.0/16"}},
+    "Logs": {"Type": "AWS::Logs::LogGroup"},
+    "Bucket": {"Type": "AWS::S3::Bucket"},
 }
 DL1 = replace(declared_cluster("dl1"), max_nodes=4)
 REFUSAL = Unanswered(action="ec2:DescribeInstances", code="UnauthorizedOperation", message="no")
-
-
-def deploy(yard: RunningYard, name: str) -> None:
-    cloudformation = yard.client("cloudformation")
-    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(TEMPLATE))
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
-    )
 
 
 def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
@@ -74,8 +65,8 @@ def test_a_cluster_that_is_not_deployed_costs_nothing_now_and_shows_every_settin
 
 
 def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
-    deploy(yard_shell, "dl1-network")
-    deploy(yard_shell, "dl1-of-somebody-else")
+    for name in ("dl1-network", "dl1-of-somebody-else"):
+        Stacks(yard_shell).create(name, TEMPLATE)
     first, _ = start_nodes(yard_shell, "dl1", 2)
     start_nodes(yard_shell, "other", 1)
     found = row(slipway)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET, TARGET
 from tests.yard.accounts import own_image
+from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 
 BUCKET = "dl1-storage-throw-away"
@@ -31,12 +31,7 @@ def deploy(yard: RunningYard, deletion_policy: str) -> None:
         "UpdateReplacePolicy": deletion_policy,
         "Properties": {"BucketName": BUCKET, "VersioningConfiguration": {"Status": "Enabled"}},
     }
-    cloudformation = yard.client("cloudformation")
-    template = json.dumps({"Resources": {"Data": bucket}})
-    cloudformation.create_stack(StackName="dl1-storage", TemplateBody=template)
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
-    )
+    Stacks(yard).create("dl1-storage", {"Data": bucket})
     for text in (b"first", b"second"):
         yard.client("s3").put_object(Bucket=BUCKET, Key="runs/a b/π", Body=text)
     target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
