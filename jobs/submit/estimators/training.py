@@ -118,7 +118,7 @@ def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
         source=script.source_dir,
         is_ours=False,
         smp=script.smp,
-        processes_per_host=accelerator.count if accelerator else 1,
+        processes_per_host=accelerator.count if accelerator else 1,  # a rank for each device
         arguments=script.hyperparameters,
     )
 
