@@ -12,7 +12,7 @@ import click
 from slipway.jobs.output import Column, print_json, print_table, say, warn
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.recipes import RECIPES, find_recipe, refuse_torch
-from slipway.jobs.words.text import dollars, money
+from slipway.jobs.words.text import dollars, duration, money
 
 if TYPE_CHECKING:
     from slipway.infra.declare.types import Cluster
@@ -52,11 +52,8 @@ def steps(value: object) -> str:
 
 
 def hours(value: object) -> str:
-    """Format hours; shorter times are given in minutes or seconds."""
     assert isinstance(value, int | float)
-    if value >= 1:
-        return f"{value:,.1f} h"
-    return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"
+    return duration(value)
 
 
 def ends(form: Any) -> Any:

@@ -14,7 +14,7 @@ from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.submit.curve import Point as Step
-from slipway.jobs.words.text import money
+from slipway.jobs.words.text import duration, money
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
@@ -291,8 +291,4 @@ def _dollars(usd: float | None) -> str:
 
 
 def _time(hours: float | None) -> str:
-    if hours is None:
-        return "unknown"
-    if hours >= 1:
-        return f"{hours:,.1f} h"
-    return f"{hours * 60:.1f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"
+    return "unknown" if hours is None else duration(hours)
