@@ -26,6 +26,7 @@ from slipway.jobs.cli.estimate_views import (
     steps,
 )
 from slipway.jobs.cli.estimate_why import print_why
+from slipway.jobs.cli.options import together
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.evidence.bands import find_band
@@ -78,7 +79,7 @@ def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tup
     return found
 
 
-place_options = (
+with_place_options = together(
     click.option(
         "--nodes",
         callback=sizes,
@@ -112,12 +113,6 @@ on_option = click.option(
     shell_complete=complete_place,
     help="Cluster or instance type to estimate for.",
 )
-
-
-def with_place_options(function: Any) -> Any:
-    for option in reversed(place_options):
-        function = option(function)
-    return function
 
 
 @click.command()
