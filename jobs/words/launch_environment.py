@@ -22,8 +22,17 @@ SETTING_OPTION = "--set"
 def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
     mount, price = target.file_system_mount, price_of(target)
     is_known = price is not None and price.term == term_of(target)
+    hardware = instance_type(target.instance_type)
+    family, accelerator = family_of(hardware), hardware.accelerator
+    devices = accelerator.count if accelerator else 0
+    ranks = devices * family.ranks_per_device if family else devices
     told = {
-        **_hardware(job, target),
+        # What the launcher counts before it starts, so that a missing device fails at once.
+        variables.ACCELERATOR: family.files if family else None,
+        variables.ACCELERATORS: str(devices) if family else None,
+        variables.EFA_INTERFACES: str(target.efa_interfaces),
+        variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
+        variables.PROCESSES_PER_NODE: str(job.processes_per_node or ranks or 1),
         "AWS_REGION": target.region,  # containers on EC2 have no other source for it
         variables.ACCOUNT: target.account,
         variables.JOB: name,
@@ -81,21 +90,6 @@ def refuse_misfit(job: Job, target: Target) -> None:
             f"({hardware.name}) has {most} {things}",
             hint=f"ask for at most {most}, or leave it out",
         )
-
-
-def _hardware(job: Job, target: Target) -> dict[str, str | None]:
-    """Return what the launcher counts before it starts, so that a missing device fails at once."""
-    hardware = instance_type(target.instance_type)
-    family, accelerator = family_of(hardware), hardware.accelerator
-    devices = accelerator.count if accelerator else 0
-    ranks = devices * family.ranks_per_device if family else devices
-    return {
-        variables.ACCELERATOR: family.files if family else None,
-        variables.ACCELERATORS: str(devices) if family else None,
-        variables.EFA_INTERFACES: str(target.efa_interfaces),
-        variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
-        variables.PROCESSES_PER_NODE: str(job.processes_per_node or ranks or 1),
-    }
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:
