@@ -122,7 +122,12 @@ def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _learn_run(rate: RunRate, *, dry_run: bool, as_json: bool) -> None:
-    row, before, after = _fit(rate)
+    ours, asked = our_measurements(), rate.asked
+    measured = rate.measurement(datetime.now(UTC).date().isoformat())
+    own = [row for row in own_measurements() if row.run != measured.run]
+    row = fit_measurement(measured, asked, own, ours)
+    before = _predicted(rate, find_calibration(merged(ours, own), asked))
+    after = _predicted(rate, find_calibration(merged(ours, [*own, row]), asked))
     if abs(after / row.sequences_per_second - 1) > _MET_WITHIN:
         warn(
             f"the model cannot meet {row.sequences_per_second:g} sequences a second, which is more than the "
@@ -134,17 +139,6 @@ def _learn_run(rate: RunRate, *, dry_run: bool, as_json: bool) -> None:
     print_record(CALIBRATE_COLUMNS, record, as_json=as_json)
     if dry_run:
         say("nothing was changed")
-
-
-def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
-    """Return the new row, and the predictions for this configuration without and with it."""
-    ours, asked = our_measurements(), rate.asked
-    measured = rate.measurement(datetime.now(UTC).date().isoformat())
-    own = [row for row in own_measurements() if row.run != measured.run]
-    row = fit_measurement(measured, asked, own, ours)
-    before = find_calibration(merged(ours, own), asked)
-    after = find_calibration(merged(ours, [*own, row]), asked)
-    return row, _predicted(rate, before), _predicted(rate, after)
 
 
 def _predicted(rate: RunRate, known: Known) -> float:

@@ -113,7 +113,12 @@ def _row(cluster: Cluster) -> Mapping[str, object]:
     running = stacks if isinstance(stacks, Unanswered) else count_running_nodes(cluster.name, cluster.region)
     names = [] if isinstance(stacks, Unanswered) else [stack.name for stack in stacks]
     templates = stacks if isinstance(stacks, Unanswered) else deployed_templates(names, cluster.region)
-    _tell(cluster.name, stacks, running)
+    for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
+        warn(f"{cluster.name}: {answer.words}")
+    for stack in () if isinstance(stacks, Unanswered) else stacks:
+        if stack.status in NEXT_COMMANDS:
+            next_command = NEXT_COMMANDS[stack.status].format(stack=stack.name)
+            warn(f"{stack.name} is {stack.status}; next: {next_command}")
     return {
         "kind": cluster.kind,
         **asdict(with_defaults(cluster)),
@@ -131,21 +136,12 @@ def _state(stacks: Sequence[DeployedStack] | Unanswered) -> str | None:
         return None
     if not stacks:
         return "not deployed"
-    unsettled = [f"{stack.name} {stack.status}" for stack in stacks if not _is_settled(stack)]
+    unsettled = [
+        f"{stack.name} {stack.status}"
+        for stack in stacks
+        if not stack.status.endswith("_COMPLETE") or stack.status in NEXT_COMMANDS
+    ]
     return ", ".join(unsettled) or f"deployed, {len(stacks)} stacks"
-
-
-def _is_settled(stack: DeployedStack) -> bool:
-    return stack.status.endswith("_COMPLETE") and stack.status not in NEXT_COMMANDS
-
-
-def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: int | Unanswered) -> None:
-    for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
-        warn(f"{cluster}: {answer.words}")
-    for stack in () if isinstance(stacks, Unanswered) else stacks:
-        if stack.status in NEXT_COMMANDS:
-            next_command = NEXT_COMMANDS[stack.status].format(stack=stack.name)
-            warn(f"{stack.name} is {stack.status}; next: {next_command}")
 
 
 def _print_created(row: Mapping[str, object]) -> None:
@@ -156,24 +152,21 @@ def _print_created(row: Mapping[str, object]) -> None:
         print_table("", STACKS, [{"stack": name, "status": stacks[name]} for name in stacks], as_json=False)
     if isinstance(resources, Mapping) and resources:
         print_text("")
-        print_table("", RESOURCES, _by_service(resources), as_json=False)
-
-
-def _by_service(resources: Mapping[str, int]) -> list[Mapping[str, object]]:
-    services: dict[str, dict[str, int]] = {}
-    for type_, count in resources.items():
-        _, service, name = type_.split("::", 2)
-        services.setdefault(service, {})[name] = count
-    return [
-        {
-            "service": service,
-            "count": sum(found.values()),
-            "resources": ", ".join(
-                name if count == 1 else f"{name} × {count}" for name, count in found.items()
-            ),
-        }
-        for service, found in services.items()
-    ]
+        services: dict[str, dict[str, int]] = {}
+        for type_, count in resources.items():
+            _, service, name = type_.split("::", 2)
+            services.setdefault(service, {})[name] = count
+        rows = [
+            {
+                "service": service,
+                "count": sum(found.values()),
+                "resources": ", ".join(
+                    name if count == 1 else f"{name} × {count}" for name, count in found.items()
+                ),
+            }
+            for service, found in services.items()
+        ]
+        print_table("", RESOURCES, rows, as_json=False)
 
 
 # `slipway cluster targets`: lists the deployed clusters that accept jobs, from the records that infra wrote.
@@ -231,7 +224,10 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
         for target in chosen
     ]
     if len(names) == 1 and rows:
-        print_record([_column(name) for name in rows[0]], rows[0], as_json=as_json)
+        columns = [
+            Column(name=name, title=TITLES.get(name, ""), absent=ABSENT.get(name, "none")) for name in rows[0]
+        ]
+        print_record(columns, rows[0], as_json=as_json)
         for line in machine_warnings(chosen[0]):
             warn(line)
     elif not missing:
@@ -239,25 +235,14 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
     for error in unread:
         complain(error.message, error.hint)
     if missing:
-        raise SlipwayError(_missing(sorted(missing)), hint=_known([target.name for target in found]))
+        raise SlipwayError(
+            f"no target is called {' or '.join(map(repr, sorted(missing)))}",
+            hint=f"deployed are {', '.join(target.name for target in found)}"
+            if found
+            else "deploy a cluster first: `slipway cluster list` lists the declared ones",
+        )
     if unread:
         raise click.exceptions.Exit(SlipwayError.exit_code)
-
-
-def _column(name: str) -> Column:
-    return Column(name=name, title=TITLES.get(name, ""), absent=ABSENT.get(name, "none"))
-
-
-def _missing(names: Sequence[str]) -> str:
-    return f"no target is called {' or '.join(repr(name) for name in names)}"
-
-
-def _known(names: Sequence[str]) -> str:
-    return (
-        f"deployed are {', '.join(names)}"
-        if names
-        else "deploy a cluster first: `slipway cluster list` lists the declared ones"
-    )
 
 
 # `slipway cluster upload`: copies files into a cluster's bucket, for its jobs to read.

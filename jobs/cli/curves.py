@@ -283,8 +283,9 @@ def report_tensorboard_command(
         say(f"the charts of '{found.run.name}' are in {folder}: {PROGRAM} --logdir {folder}")
         return
     program = _program()
-    own = _own_folder(found)
-    if own is not None:
+    mount = found.target.file_system_mount
+    own = None if mount is None else Path(mount) / "logs" / found.run.name
+    if own is not None and own.is_dir():  # this machine sees the charts that the job itself writes
         with _serving(program, own, port) as server:
             server.wait()
         return
@@ -292,13 +293,6 @@ def report_tensorboard_command(
         charts = _charts(found, Path(written))
         with _serving(program, Path(written), port) as server:
             _follow(found, charts, server)
-
-
-def _own_folder(found: AnyFound) -> Path | None:
-    """Return the folder to which the job writes its charts, if this machine can see it."""
-    mount = found.target.file_system_mount
-    folder = None if mount is None else Path(mount) / "logs" / found.run.name
-    return folder if folder and folder.is_dir() else None
 
 
 def _charts(found: AnyFound, folder: Path) -> ScalarFile:

@@ -48,7 +48,14 @@ def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
     """
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
-        _destroy_rest(cluster)
+        # An earlier run was interrupted: the target's record is deleted with the first of its stacks.
+        region = declared_cluster(cluster).region
+        refuse_foreign(cluster, region)
+        if not destroy_stacks(cluster, region):
+            raise SlipwayError(
+                f"no cluster named '{cluster}' is deployed", hint="slipway cluster targets lists them"
+            )
+        say(f"what was left of {cluster} is destroyed")
         return
     say_project()
     refuse_unready()
@@ -89,17 +96,6 @@ def _take_apart(target: Target, *, keeps: bool) -> None:
     nodes = count_running_nodes(target.name, target.region)
     said = "nobody knows how many" if isinstance(nodes, Unanswered) else str(nodes)
     say(f"{target.name} is destroyed; {said} of its machines run")
-
-
-def _destroy_rest(cluster: str) -> None:
-    """Finish an earlier, interrupted run: the target's record is deleted with the first of its stacks."""
-    region = declared_cluster(cluster).region
-    refuse_foreign(cluster, region)
-    if not destroy_stacks(cluster, region):
-        raise SlipwayError(
-            f"no cluster named '{cluster}' is deployed", hint="slipway cluster targets lists them"
-        )
-    say(f"what was left of {cluster} is destroyed")
 
 
 def _ask(cluster: str, *, keeps: bool) -> None:
@@ -214,14 +210,12 @@ def cluster_leftovers_command(
     known = sum(each.usd_per_month or 0 for each in chosen)
     if chosen:
         say(f"{len(chosen)} leftovers, {money(known)} USD a month")
-    if delete:
-        _delete(_without_keys(chosen) if found.unanswered else chosen, where, confirmed)
-
-
-def _without_keys(leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """Keep all KMS keys if some leftovers could not be listed: one of the keys may encrypt them."""
-    warn("KMS keys stay, because what they encrypt could not all be seen")
-    return [leftover for leftover in leftovers if leftover.kind is not LeftoverKind.KEY]
+    if not delete:
+        return
+    if found.unanswered:  # one of the keys may encrypt what could not be listed
+        warn("KMS keys stay, because what they encrypt could not all be seen")
+        chosen = [leftover for leftover in chosen if leftover.kind is not LeftoverKind.KEY]
+    _delete(chosen, where, confirmed)
 
 
 def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from slipway.jobs.cli.estimate_views import (
     steps,
 )
 from slipway.jobs.cli.estimate_why import print_why
+from slipway.jobs.cli.options import together
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.evidence.bands import find_band
@@ -78,7 +79,7 @@ def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tup
     return found
 
 
-place_options = (
+with_place_options = together(
     click.option(
         "--nodes",
         callback=sizes,
@@ -112,12 +113,6 @@ on_option = click.option(
     shell_complete=complete_place,
     help="Cluster or instance type to estimate for.",
 )
-
-
-def with_place_options(function: Any) -> Any:
-    for option in reversed(place_options):
-        function = option(function)
-    return function
 
 
 @click.command()
@@ -195,19 +190,20 @@ def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bo
     if asked["assumptions"] and not asked["is_bill"]:
         raise click.UsageError("--assume is for a bill; add --bill")
     workload, where, found, refused = estimates(job, place, asked)
+    title = f"{workload.name} on {where.name}, {price_words(where)}"
     lines = [row(each, where) for each in found]
     reasons = [{"nodes": size, "refused": why.message, "hint": why.hint} for size, why in refused.items()]
     for error in refused.values() if asked["is_bill"] or asked["is_why"] else ():
         warn(f"left out: {error.message}; {error.hint}")
     lines = sorted([*lines, *reasons], key=lambda line: int(str(line["nodes"])))
     if asked["is_why"]:
-        print_why(heading(workload, where), workload, where, found, as_json=as_json)
+        print_why(title, workload, where, found, as_json=as_json)
     elif asked["is_bill"]:
-        print_bill(heading(workload, where), where, found, asked["assumptions"], as_json=as_json)
+        print_bill(title, where, found, asked["assumptions"], as_json=as_json)
     elif refused and not as_json:
-        print_table(heading(workload, where), *_with_reasons(lines), as_json=False)
+        print_table(title, *_with_reasons(lines), as_json=False)
     else:
-        print_table(heading(workload, where), ESTIMATE_COLUMNS, lines, as_json=as_json)
+        print_table(title, ESTIMATE_COLUMNS, lines, as_json=as_json)
     tell(workload, where, found, () if asked["is_bill"] else found[0].unpriced)
     for doubt in refused_layouts(job, where, asked["settings"]):
         warn(doubt)
@@ -268,10 +264,6 @@ def row(estimated: Estimate, place: PricedHardware) -> Mapping[str, object]:
     return {**asdict(estimated), "price": asdict(place.rate) if place.rate else None}
 
 
-def heading(workload: Workload, place: PricedHardware) -> str:
-    return f"{workload.name} on {place.name}, {price_words(place)}"
-
-
 def price_words(place: PricedHardware) -> str:
     rate = place.rate
     if rate is None:
@@ -290,7 +282,11 @@ def tell(
         say(f"utilisation: {basis}" + (f"; {nearness}" if nearness else ""))
     for word in dict.fromkeys(each.word for each in found):
         say(f"{word}: {find_band(word, device_of(place.instance)).words}")
-    say(f"time and cost: {_derived(workload)}")
+    if workload.until:
+        say(f"time and cost: derived from the rate: {workload.until}")
+    else:
+        setting = "steps" if workload.name in RECIPES else "sequences"
+        say(f"time and cost: unknown, since this job has no known end; say --set {setting}=N")
     if workload.assumed:
         say(f"assumed: {workload.assumed}")
     if place.rate is not None and place.rate.region != place.region:
@@ -303,10 +299,3 @@ def tell(
         warn(doubt)
     if place.name == place.instance.name:
         say("only nodes are priced; name a declared cluster to include its storage and network")
-
-
-def _derived(workload: Workload) -> str:
-    if not workload.until:
-        setting = "steps" if workload.name in RECIPES else "sequences"
-        return f"unknown, since this job has no known end; say --set {setting}=N"
-    return f"derived from the rate: {workload.until}"

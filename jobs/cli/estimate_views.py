@@ -12,13 +12,12 @@ import click
 from slipway.jobs.output import Column, print_json, print_table, say, warn
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.recipes import RECIPES, find_recipe, refuse_torch
-from slipway.jobs.words.text import dollars, money
+from slipway.jobs.words.text import dollars, duration, money
 
 if TYPE_CHECKING:
     from slipway.infra.declare.types import Cluster
     from slipway.jobs.cloud.templates import Templates
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-    from slipway.jobs.estimate.evidence.bands import Band
     from slipway.jobs.estimate.evidence.trials import Trial
     from slipway.jobs.estimate.work.workloads import Workload
 
@@ -53,11 +52,8 @@ def steps(value: object) -> str:
 
 
 def hours(value: object) -> str:
-    """Format hours; shorter times are given in minutes or seconds."""
     assert isinstance(value, int | float)
-    if value >= 1:
-        return f"{value:,.1f} h"
-    return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"
+    return duration(value)
 
 
 def ends(form: Any) -> Any:
@@ -125,14 +121,25 @@ def check_estimates(*, as_json: bool) -> None:
         print_table(
             "how near each kind of estimate came, over all published rows",
             HELD,
-            [_held(each) for each in bands],
+            [
+                {
+                    **asdict(each),
+                    "near": f"{each.near} of {each.rows}",
+                    "held": f"{each.held} of {each.rows}" if each.rows else "-",
+                }
+                for each in bands
+            ],
             as_json=False,
         )
         _say_errors(tried)
         say(f"near is within ± {NEAR:.0%}; a band needs {LEAST_ROWS} rows of {LEAST_TABLES} tables")
         say("each row is estimated without its own table, or with the smallest run of its model in it")
         say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")
-        say("and no padded length. For information: " + "; ".join(_length(each) for each in assumed))
+        lengths = (
+            f"{each.sequence_length} tokens {each.least_seconds / 60:.1f} to {each.most_seconds / 60:.1f} min"
+            for each in assumed
+        )
+        say(f"and no padded length. For information: {'; '.join(lengths)}")
     failed = [row for row in rows if not row.passes]
     say(f"{len(rows) - len(failed)} of {len(rows)} rows are within their limits")
     if failed:
@@ -154,20 +161,10 @@ def _say_errors(tried: Sequence[Trial]) -> None:
     )
 
 
-def _held(band: Band) -> Mapping[str, object]:
-    held = f"{band.held} of {band.rows}" if band.rows else "-"
-    return {**asdict(band), "near": f"{band.near} of {band.rows}", "held": held}
-
-
 def _verdict(checked: Any) -> str:
     if checked.limit is None:
         return "used" if checked.basis == "calibrated" else "no limit"
     return "within" if checked.passes else "OUT"
-
-
-def _length(assumed: Any) -> str:
-    least, most = assumed.least_seconds / 60, assumed.most_seconds / 60
-    return f"{assumed.sequence_length} tokens {least:.1f} to {most:.1f} min"
 
 
 # `slipway estimate --idle`: lists the monthly cost of each part of a cluster while nothing runs.
@@ -386,9 +383,7 @@ def differs_from_article(workload: Workload) -> Iterator[str]:
         theirs = workload_of(workload.name, dict(each.split("=", 1) for each in settings.split()))
         if (theirs.model, theirs.layout) == (workload.model, workload.layout):
             return
-    text = "; ".join(f"{name}: {_options(settings)}" for name, settings in runs.items())
+    text = "; ".join(
+        f"{name}: {' '.join(f'--set {each}' for each in settings.split())}" for name, settings in runs.items()
+    )
     yield f"this is not the run that the article measured; that is: {text}"
-
-
-def _options(settings: str) -> str:
-    return " ".join(f"--set {each}" for each in settings.split())

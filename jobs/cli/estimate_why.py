@@ -55,7 +55,17 @@ MEMORY_COLUMNS = (
 def print_why(
     title: str, workload: Workload, place: PricedHardware, found: Sequence[Estimate], *, as_json: bool
 ) -> None:
-    steps = [line for estimate in found for line in _step_lines(estimate)]
+    steps = [
+        {
+            "nodes": estimate.nodes,
+            "part": part,
+            "seconds": seconds,
+            **_share(seconds, sum(estimate.parts.values())),
+        }
+        for estimate in found
+        for part, seconds in estimate.parts.items()
+        if seconds
+    ]
     held = [line for estimate in found for line in _memory_lines(workload, place, estimate)]
     if as_json:
         for line in (*steps, *held):
@@ -67,13 +77,6 @@ def print_why(
     print_table("", MEMORY_COLUMNS, held, as_json=False)
     if any(each.word == "measured" for each in found):
         say("rates that were measured are told as measured; the parts are the model's in any case")
-
-
-def _step_lines(estimate: Estimate) -> Iterator[dict[str, object]]:
-    whole = sum(estimate.parts.values())
-    for part, seconds in estimate.parts.items():
-        if seconds:
-            yield {"nodes": estimate.nodes, "part": part, "seconds": seconds, **_share(seconds, whole)}
 
 
 def _memory_lines(

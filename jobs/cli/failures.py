@@ -71,7 +71,8 @@ def end(error: BaseException, *, debug: bool) -> int:
     """Report the error on stderr and return the exit code."""
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
-    if _is_from_aws(error):  # before ENDINGS: some of these are OSErrors, too
+    # By the name of the module, which need not be imported; before ENDINGS, since some of these are OSErrors.
+    if any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__):
         answer = (getattr(error, "response", None) or {}).get("Error", {})
         hint = next(
             (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
@@ -184,11 +185,6 @@ def _end_system(error: OSError) -> int:
     where = f": {error.filename}" if error.filename else ""
     complain(f"{error.strerror or error}{where}", "--debug shows where it happened")
     return FAILED
-
-
-def _is_from_aws(error: BaseException) -> bool:
-    """Recognise botocore's exceptions by module name, without importing botocore."""
-    return any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__)
 
 
 def _write_traceback(error: BaseException) -> str:

@@ -97,7 +97,8 @@ def image_bake_command(
         write_manifest(manifest, bakery)
         _show(bakery, manifest, None, [], as_json=as_json)
     elif dry_run:
-        _print_request(bakery)
+        images = baking.images_of(bakery)
+        print_json(asdict(baking.bake_request(bakery, str(images[0]["arn"]) if images else "")))
     else:
         _bake(bakery, wait=wait, as_json=as_json)
 
@@ -108,7 +109,19 @@ def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
         say(f"{build} is being baked; to follow it: slipway image bake {bakery.name} --wait")
         _show(bakery, None, build, [], as_json=as_json)
         return
-    manifest, left_out = _follow_to_end(bakery, build)
+    try:
+        with progress(f"baking {bakery.name}") as now:
+            image, left_out = _follow(bakery, build, now)
+    except KeyboardInterrupt:
+        say(f"{build} continues in the cloud; to follow it again: slipway image bake {bakery.name} --wait")
+        raise
+    ami_id = ami_of(image, bakery.region)
+    manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
+    if manifest is None:
+        raise baking.BakeFailed(
+            f"{build} is AVAILABLE, but its AMI {ami_id or ''} in {bakery.region} lacks Slipway's tags",
+            hint="deploy the pipeline again with this version of Slipway, and bake again with --again",
+        )
     write_manifest(manifest, bakery)
     for each in left_out:
         say(f"left out: {each}")
@@ -124,23 +137,6 @@ def _start(bakery: Bakery) -> str:
     baking.refuse_newer_parent(bakery)
     request = baking.bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
     return baking.send(request, client("imagebuilder", bakery.region))
-
-
-def _follow_to_end(bakery: Bakery, build: str) -> tuple[AmiManifest, list[str]]:
-    try:
-        with progress(f"baking {bakery.name}") as now:
-            image, left_out = _follow(bakery, build, now)
-    except KeyboardInterrupt:
-        say(f"{build} continues in the cloud; to follow it again: slipway image bake {bakery.name} --wait")
-        raise
-    ami_id = ami_of(image, bakery.region)
-    manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
-    if manifest is None:
-        raise baking.BakeFailed(
-            f"{build} is AVAILABLE, but its AMI {ami_id or ''} in {bakery.region} lacks Slipway's tags",
-            hint="deploy the pipeline again with this version of Slipway, and bake again with --again",
-        )
-    return manifest, left_out
 
 
 def _follow(bakery: Bakery, build: str, now: Callable[[str], None]) -> tuple[dict[str, object], list[str]]:
@@ -196,11 +192,6 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
             f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}: on AWS the bake ends "
             "there and says it; write it into the lock, deploy, bake again (image pin writes a file's)"
         )
-
-
-def _print_request(bakery: Bakery) -> None:
-    images = baking.images_of(bakery)
-    print_json(asdict(baking.bake_request(bakery, str(images[0]["arn"]) if images else "")))
 
 
 def _show(

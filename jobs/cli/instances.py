@@ -138,12 +138,23 @@ def _chosen(types: Sequence[InstanceType], filters: Filters) -> list[InstanceTyp
     if filters["efa"]:
         chosen = [known for known in chosen if known.has_efa]
     if (text := filters["accelerator"]) is not None:
-        _require_accelerator(text)
+        if not any(_has_accelerator(known, text) for known in every_instance_type()):
+            names = dict.fromkeys(
+                known.accelerator.name for known in every_instance_type() if known.accelerator
+            )
+            raise SlipwayError(
+                f"no accelerator's name contains '{text}'", hint=f"known are {', '.join(names)}"
+            )
         chosen = [known for known in chosen if _has_accelerator(known, text)]
     if (gib := filters["min_memory_gib"]) is not None:
         chosen = [known for known in chosen if known.memory_gib >= gib]
     if (region := filters["region"]) is not None:
-        _require_region(region)
+        regions = sorted({region for known in every_instance_type() for region in known.regions})
+        if region not in regions:
+            close = get_close_matches(region, regions) or regions
+            raise SlipwayError(
+                f"no type is known to be offered in region '{region}'", hint=f"try {', '.join(close)}"
+            )
         chosen = _without_unknown("the regions", [known for known in chosen if known.regions], chosen)
         chosen = [known for known in chosen if region in known.regions]
     if (usd := filters["max_usd_per_hour"]) is not None:
@@ -172,21 +183,6 @@ def _without_unknown(
 
 def _has_accelerator(known: InstanceType, text: str) -> bool:
     return known.accelerator is not None and text.casefold() in known.accelerator.name.casefold()
-
-
-def _require_accelerator(text: str) -> None:
-    if not any(_has_accelerator(known, text) for known in every_instance_type()):
-        names = dict.fromkeys(known.accelerator.name for known in every_instance_type() if known.accelerator)
-        raise SlipwayError(f"no accelerator's name contains '{text}'", hint=f"known are {', '.join(names)}")
-
-
-def _require_region(region: str) -> None:
-    regions = sorted({region for known in every_instance_type() for region in known.regions})
-    if region not in regions:
-        close = get_close_matches(region, regions) or regions
-        raise SlipwayError(
-            f"no type is known to be offered in region '{region}'", hint=f"try {', '.join(close)}"
-        )
 
 
 def _unknown_last(fact: float | str | None) -> tuple[bool, float | str]:

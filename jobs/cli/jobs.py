@@ -109,7 +109,8 @@ def status_command(
         _print_all(find.list_runs(targets), as_json=as_json)
         return
     if nodes:
-        _print_nodes(targets, as_json=as_json)
+        ready = [{"target": one.name, **node} for one in targets for node in _say_nodes(one, in_full=False)]
+        print_table("nodes", NODES, ready, as_json=as_json)
         return
     if job is not None:
         found = find.find_newest(job, targets, say)
@@ -140,13 +141,6 @@ def _is_from_elsewhere(run: Run, targets: Sequence[Target]) -> bool:
     """Return True for a job of another person, or of another machine of yours."""
     own = (target for target in targets if (target.name, target.region) == (run.target, run.region))
     return not any(submitted_here(target, run.name, aws.endpoint()) for target in own)
-
-
-def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
-    rows = [
-        {"target": target.name, **node} for target in targets for node in _say_nodes(target, in_full=False)
-    ]
-    print_table("nodes", NODES, rows, as_json=as_json)
 
 
 def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
@@ -222,7 +216,11 @@ def logs_command(
     """
     wanted = Wanted(node=_number("--node", node), rank=_number("--rank", rank))
     found = find.find_newest(job, find.targets_to_search(target, region), say)
-    _refuse_missing_node(found.run, wanted)
+    if wanted.node is not None and found.run.nodes is not None and wanted.node >= found.run.nodes:
+        raise SlipwayError(
+            f"--node is {wanted.node}, but job '{found.run.name}' has {found.run.nodes} nodes",
+            hint=f"ask for 0 to {found.run.nodes - 1}, or all",
+        )
     show = _as_json if as_json else _printer(found.run)
     if follow:
         run = _follow(found, wanted, lambda line: print_text(show(line)))
@@ -264,14 +262,6 @@ def _number(option: str, text: str) -> int | None:
     if not (text.isascii() and text.isdecimal()):
         raise click.UsageError(f"{option} is '{printable(text)}'; allowed are 0, 1, 2 … or all")
     return int(text)
-
-
-def _refuse_missing_node(run: Run, wanted: Wanted) -> None:
-    if wanted.node is not None and run.nodes is not None and wanted.node >= run.nodes:
-        raise SlipwayError(
-            f"--node is {wanted.node}, but job '{run.name}' has {run.nodes} nodes",
-            hint=f"ask for 0 to {run.nodes - 1}, or all",
-        )
 
 
 def _as_json(line: LogLine) -> str:
@@ -341,15 +331,9 @@ def cancel_command(job: str, reason: str, target: str | None, region: str | None
     if run.state.is_final:
         say(f"{run.name} has already ended: {run.state}")
     else:
-        _ask_for_others(found)
+        words = f"{run.name} {_ELSEWHERE}, so it may be somebody else's"
+        if _is_from_elsewhere(run, [found.target]) and not ask(f"{words}. Cancel it?"):
+            warn(words)  # nobody can be asked
         platform_of(found.target).cancel(found, reason)
     row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}
     print_record(CANCEL_COLUMNS, row, as_json=as_json)
-
-
-def _ask_for_others(found: AnyFound) -> None:
-    """Ask before somebody else's job is cancelled; where nobody can be asked, say whose it is not."""
-    if _is_from_elsewhere(found.run, [found.target]):
-        words = f"{found.run.name} {_ELSEWHERE}, so it may be somebody else's"
-        if not ask(f"{words}. Cancel it?"):
-            warn(words)

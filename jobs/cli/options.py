@@ -71,7 +71,7 @@ overrides_option = click.option(
 )
 
 
-def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return one decorator for several options; help lists them in this order."""
 
     def decorate(command: F) -> F:
@@ -82,11 +82,11 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-place_options = _together(
+place_options = together(
     cluster_option("Deployed cluster; slipway cluster targets lists them.", required=True),
     click.option("--nodes", type=int, required=True, help="Number of nodes."),
 )
-submission_options = _together(
+submission_options = together(
     click.option(
         "--image",
         metavar="IMAGE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -23,7 +23,6 @@ from slipway.jobs.output import (
     write_file,
 )
 from slipway.jobs.plan.search.diff import (
-    PlanChange,
     PlanDiff,
     clock,
     devices_by_node,
@@ -31,13 +30,12 @@ from slipway.jobs.plan.search.diff import (
     summary,
 )
 from slipway.jobs.plan.search.explain import Alternative, ModeExplanation
-from slipway.jobs.plan.search.model import Assignment, Plan
+from slipway.jobs.plan.search.model import Plan
 from slipway.jobs.plan.search.refusals import words_of
 from slipway.jobs.words.text import dollars, money, printable
 
 if TYPE_CHECKING:
     from slipway.jobs.plan.inputs.files import PlanFile
-    from slipway.jobs.plan.search.model import Plan
 
 
 class PlanAsked(TypedDict):
@@ -277,7 +275,20 @@ CHANGES = (
 
 def print_plan(plan: Plan) -> None:
     placed = sorted(plan.assignments, key=lambda each: (each.pool, each.start, each.placement[0].node))
-    print_table("", PLAN_TABLE_COLUMNS, [_row(plan, each) for each in placed], as_json=False)
+    rows = [
+        {
+            "job": each.job,
+            "technique": each.mode.technique,
+            "type": each.mode.type,
+            "devices": each.mode.devices,
+            "nodes": devices_by_node(each, plan.pools[each.pool]),
+            "start": clock(each.start),
+            "end": clock(each.end),
+            "usd": dollars_of_job(plan, each),
+        }
+        for each in placed
+    ]
+    print_table("", PLAN_TABLE_COLUMNS, rows, as_json=False)
     print_text(summary(plan))
 
 
@@ -292,25 +303,12 @@ def print_explanation(found: ModeExplanation) -> None:
 def print_diff(found: PlanDiff) -> None:
     print_text("")
     if found.changes:
-        print_table("", CHANGES, [_change_row(each) for each in found.changes], as_json=False)
+        print_table("", CHANGES, [asdict(each) for each in found.changes], as_json=False)
     seconds = ("+" if found.makespan_seconds >= 0 else "-") + clock(abs(found.makespan_seconds))
     print_text(
         f"{len(found.changes)} jobs changed, {found.same} are as before; makespan {seconds}, "
         f"cost {'+' if found.dollars >= 0 else '-'}{money(abs(found.dollars))} USD"
     )
-
-
-def _row(plan: Plan, each: Assignment) -> Row:
-    return {
-        "job": each.job,
-        "technique": each.mode.technique,
-        "type": each.mode.type,
-        "devices": each.mode.devices,
-        "nodes": devices_by_node(each, plan.pools[each.pool]),
-        "start": clock(each.start),
-        "end": clock(each.end),
-        "usd": dollars_of_job(plan, each),
-    }
 
 
 def _alternative(alternative: Alternative) -> Row:
@@ -325,13 +323,4 @@ def _alternative(alternative: Alternative) -> Row:
         "makespan": clock(alternative.makespan),
         "plan_usd": alternative.dollars,
         "note": note,
-    }
-
-
-def _change_row(change: PlanChange) -> Row:
-    return {
-        "job": change.job,
-        "difference": change.difference,
-        "before": change.before,
-        "after": change.after,
     }

@@ -32,7 +32,7 @@ from slipway.jobs.report.page import Page, published_page, render
 from slipway.jobs.report.run_page import run_page
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.logs import Wanted
-from slipway.jobs.submit.rate import RunRate, TooShort, read_run
+from slipway.jobs.submit.rate import TooShort, read_run
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import parse_settings
 from slipway.jobs.words.recipes import RECIPES, find_recipe
@@ -117,10 +117,6 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
     except (CannotEstimate, TooShort) as error:
         say(f"without an estimate: {error.message}")
         return run_page(found.run, list(logs.follow_lines(found, Wanted(), to_end=False)))
-    return _estimated_run_page(rate, asked)
-
-
-def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
     where, own = rate.place(rates()), rate.asked
     rows = measurements(without_run=(rate.found.run.name, rate.found.run.id))
     known = find_calibration(rows, own)
@@ -139,9 +135,9 @@ def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
         is_of_the_yard=aws.is_in_yard(),
     )
     places = find_places((), region=asked["region"], term=asked["term"])
-    found = estimate_places(rate.workload, places, asked["nodes"], rows)
+    estimated = estimate_places(rate.workload, places, asked["nodes"], rows)
     sizes = _sizes(rate.workload, where, asked["nodes"], rows)
-    return job_page(rate.workload, where, sizes, _compared(places, found), run)
+    return job_page(rate.workload, where, sizes, _compared(places, estimated), run)
 
 
 def _usual_place(places: Sequence[PricedHardware], found: Sequence[Estimate]) -> PricedHardware:

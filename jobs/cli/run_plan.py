@@ -104,7 +104,10 @@ def plan_run_command(
         ledger = _finish(plan, PlanRun(plan, world, events), events)
     rows = rows_of(plan, ledger)
     print_table(f"plan of {file}", RUN_PLAN_COLUMNS, rows, as_json=as_json)
-    _say_time(plan, ledger)
+    ends = [stint.ended for standing in ledger.jobs.values() for stint in standing.stints]
+    took = hours((max(ends, default=ledger.began) - ledger.began) / SECONDS_PER_HOUR)
+    again = f", planned again {ledger.plans - 1} times" if ledger.plans > 1 else ""
+    say(f"all of it took {took}; the first plan said {hours(plan.makespan / SECONDS_PER_HOUR)}{again}")
     if wrong := [row for row in rows if row["ended"] != "succeeded"]:
         named = next((row for row in wrong if row["run"]), wrong[0])
         raise PlanFailed(
@@ -181,10 +184,3 @@ def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-def _say_time(plan: Plan, ledger: Ledger) -> None:
-    ends = [stint.ended for standing in ledger.jobs.values() for stint in standing.stints]
-    took = hours((max(ends, default=ledger.began) - ledger.began) / SECONDS_PER_HOUR)
-    again = f", planned again {ledger.plans - 1} times" if ledger.plans > 1 else ""
-    say(f"all of it took {took}; the first plan said {hours(plan.makespan / SECONDS_PER_HOUR)}{again}")

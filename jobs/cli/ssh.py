@@ -57,7 +57,10 @@ def ssh_command(
     from slipway.jobs.cloud import sessions
     from slipway.jobs.clusters.machines import find_machines
 
-    _refuse_two(bool(command), asked)
+    named = [f"--{name}" for name in ("forward", "config", "stdio") if asked[name]]
+    if len(named) + bool(command) > 1:
+        given = ", ".join([*named, *(["a command"] if command else [])])
+        raise click.UsageError(f"Give only one of {given}.")
     ports = sessions.Forward.parse(str(asked["forward"])) if asked["forward"] else None
     key = asked["key"] if isinstance(asked["key"], Path) else None
     machines = find_machines(place, region)
@@ -76,13 +79,6 @@ def ssh_command(
         sessions.enter(sessions.shell(machine.instance_id, command), machines.target.region)
     say(f"127.0.0.1:{ports.local} becomes its port {ports.remote}; Ctrl-C ends that")
     sessions.enter(sessions.forward(machine.instance_id, ports), machines.target.region)
-
-
-def _refuse_two(has_command: bool, asked: dict[str, object]) -> None:
-    named = [f"--{name}" for name in ("forward", "config", "stdio") if asked[name]]
-    if len(named) + has_command > 1:
-        given = ", ".join([*named, *(["a command"] if has_command else [])])
-        raise click.UsageError(f"Give only one of {given}.")
 
 
 def ssh_config(machines: EnteredNodes, place: str, key: Path) -> str:

@@ -56,6 +56,7 @@ def submit_command(target: str, region: str | None, **asked: Any) -> None:
     """
     from slipway.jobs.code.own_recipes import find_own_recipe
     from slipway.jobs.submit.preparing import prepare
+    from slipway.jobs.words.job import Job, parse_settings
 
     if recipe := find_own_recipe(asked["recipe"]):
         _submit_own_recipe(recipe, target, region, asked)
@@ -65,7 +66,14 @@ def submit_command(target: str, region: str | None, **asked: Any) -> None:
 
         asked["image"] = find_image(asked["image"], find_target_by_name(target, region))
     answers = take_answers(asked)
-    carry_out(prepare(_job(**asked), target, region), answers)
+    name, hours, settings = asked.pop("name"), asked.pop("timeout_hours"), asked.pop("settings")
+    job = Job(  # all other options are fields of Job by name
+        **asked,
+        name=asked["recipe"] if name is None else name,
+        settings=parse_settings(settings),
+        timeout_seconds=seconds_of(hours),
+    )
+    carry_out(prepare(job, target, region), answers)
 
 
 def _submit_own_recipe(recipe: OwnRecipe, target: str, region: str | None, asked: dict[str, Any]) -> None:
@@ -83,21 +91,6 @@ def _submit_own_recipe(recipe: OwnRecipe, target: str, region: str | None, asked
     asked["name"] = asked["name"] or asked["recipe"]
     del asked["recipe"]
     submit_folder(command, read_folder(recipe.project), find_target_by_name(target, region), asked)
-
-
-def _job(
-    recipe: str, settings: tuple[str, ...], name: str | None, timeout_hours: float | None, **others: Any
-) -> Job:
-    """Build the job; `others` are fields of Job by name."""
-    from slipway.jobs.words.job import Job, parse_settings
-
-    return Job(
-        name=recipe if name is None else name,
-        recipe=recipe,
-        settings=parse_settings(settings),
-        timeout_seconds=seconds_of(timeout_hours),
-        **others,
-    )
 
 
 # `slipway run`: runs a user's own command in a user's own folder on a deployed cluster, exactly once.
@@ -196,9 +189,10 @@ _DIGEST_SHOWN = 12
 
 def submit_folder(command: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of the remaining options."""
-    from slipway.jobs.code.command_job import refuse_requirements
+    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name, refuse_requirements
     from slipway.jobs.code.folder import ignored_words, words_of_skipped
-    from slipway.jobs.code.packing import pack_project
+    from slipway.jobs.code.packing import pack_project, project_url
+    from slipway.jobs.words.job import Job
 
     asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
@@ -211,7 +205,15 @@ def submit_folder(command: OwnCommand, sent: ProjectFolder, target: Target, aske
         refuse_requirements(command.requirements, sent, target)
     with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
         packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
-        _prepare_and_submit(_job_of_folder(command, sent, packed, target, asked), packed, target, answers)
+        name, hours = asked.pop("name"), asked.pop("timeout_hours")
+        job = Job(  # all other values of `asked` are fields of Job by name
+            **{**asked, "processes_per_node": command.processes(asked["processes_per_node"])},
+            name=folder_name(sent.path) if name is None else name,
+            recipe=RECIPE,
+            settings=command_settings(command, project_url(packed.digest, target)),
+            timeout_seconds=seconds_of(hours),
+        )
+        _prepare_and_submit(job, packed, target, answers)
 
 
 def find_image(asked: str | None, target: Target) -> str | None:
@@ -221,24 +223,6 @@ def find_image(asked: str | None, target: Target) -> str | None:
     from slipway.jobs.clusters.images.builds import resolve_image
 
     return resolve_image(asked, target)
-
-
-def _job_of_folder(
-    command: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
-) -> Job:
-    """Build the job; all other values of `asked` are fields of Job by name."""
-    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
-    from slipway.jobs.code.packing import project_url
-    from slipway.jobs.words.job import Job
-
-    name, hours = asked.pop("name"), asked.pop("timeout_hours")
-    return Job(
-        **{**asked, "processes_per_node": command.processes(asked["processes_per_node"])},
-        name=folder_name(sent.path) if name is None else name,
-        recipe=RECIPE,
-        settings=command_settings(command, project_url(packed.digest, target)),
-        timeout_seconds=seconds_of(hours),
-    )
 
 
 def _prepare_and_submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
@@ -254,20 +238,22 @@ def _prepare_and_submit(job: Job, packed: PackedProject, target: Target, answers
     size = f"{packed.files} file{'s' * (packed.files != 1)}, {megabytes(packed.size_bytes)}"
     compressed = f"{megabytes(packed.packed_bytes)} compressed"
     say(f"the folder: {size}, {compressed}, SHA-256 {packed.digest[:_DIGEST_SHOWN]}")
-    carry_out(prepared, answers, bring=send_folder, columns=_COLUMNS, more=_more(job, packed))
-
-
-def _more(job: Job, packed: PackedProject) -> Mapping[str, object]:
-    return {
-        "command": shlex.join(json.loads(job.settings["command"])),
-        "source": {
-            "address": job.settings["source"],
-            "files": packed.files,
-            "size_bytes": packed.size_bytes,
-            "packed_bytes": packed.packed_bytes,
-            "sha256": packed.digest,
+    carry_out(
+        prepared,
+        answers,
+        bring=send_folder,
+        columns=_COLUMNS,
+        more={
+            "command": shlex.join(json.loads(job.settings["command"])),
+            "source": {
+                "address": job.settings["source"],
+                "files": packed.files,
+                "size_bytes": packed.size_bytes,
+                "packed_bytes": packed.packed_bytes,
+                "sha256": packed.digest,
+            },
         },
-    }
+    )
 
 
 # `slipway recipes`: lists what can be submitted, and the settings of one.
@@ -296,18 +282,16 @@ def recipes_command(recipe: str | None, as_json: bool) -> None:
     slipway recipes
     slipway recipes glue_finetune
     """
-    if recipe is None:
-        print_table("recipes", RECIPES, [*_ours(), *_own_recipes()], as_json=as_json)
-    else:
-        print_table(f"settings of {recipe}", SETTINGS, [*_settings(recipe)], as_json=as_json)
-
-
-def _ours() -> Iterator[dict[str, object]]:
     from slipway.jobs.words import recipes
 
-    for name in recipes.RECIPES:
-        known = recipes.find_recipe(name)
-        yield {"name": name, "summary": known.summary, "trains_on": ", ".join(known.accelerators)}
+    if recipe is not None:
+        print_table(f"settings of {recipe}", SETTINGS, [*_settings(recipe)], as_json=as_json)
+        return
+    ours = [
+        {"name": known.name, "summary": known.summary, "trains_on": ", ".join(known.accelerators)}
+        for known in map(recipes.find_recipe, recipes.RECIPES)
+    ]
+    print_table("recipes", RECIPES, [*ours, *_own_recipes()], as_json=as_json)
 
 
 def _own_recipes() -> Iterator[dict[str, object]]:

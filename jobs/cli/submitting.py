@@ -91,7 +91,18 @@ def carry_out(
         warn(warning)
     if answers.dry_run:
         say_project()
-        print_json({**_decided(prepared), **(more or {})})
+        print_json(
+            {
+                "request": asdict(prepared.request),
+                "target": prepared.target.name,
+                "image_digest": prepared.image_digest,
+                "waits_for": prepared.waits_for,
+                "ceiling": asdict(prepared.ceiling),
+                "bought": prepared.bought,
+                "warnings": prepared.warnings,
+                **(more or {}),
+            }
+        )
         return
     _end(_submit(prepared, answers, bring), answers, columns, more or {})
 
@@ -110,18 +121,6 @@ def _submit(prepared: AnyPrepared, answers: Answers, bring: Callable[[], None] |
         if prepared.waits_for:
             say(f"its dependencies were set back then: slipway explain {submitted.prepared.name}")
     return submitted
-
-
-def _decided(prepared: AnyPrepared) -> Mapping[str, object]:
-    return {
-        "request": asdict(prepared.request),
-        "target": prepared.target.name,
-        "image_digest": prepared.image_digest,
-        "waits_for": prepared.waits_for,
-        "ceiling": asdict(prepared.ceiling),
-        "bought": prepared.bought,
-        "warnings": prepared.warnings,
-    }
 
 
 def _end(

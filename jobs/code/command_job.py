@@ -48,7 +48,13 @@ class OwnCommand:
                     hint=f"aws secretsmanager create-secret --name {SECRETS_PREFIX}mine --secret-string "
                     f"file://FILE; then --secret {name}=mine",
                 )
-        _refuse_no_names(self.secrets)
+        for variable, name in self.secrets.items():
+            if not is_secret(name.removeprefix(SECRETS_PREFIX)):
+                raise DoesNotFit(
+                    f"--secret: {variable} is to be '{printable(name[:60])}', which is no name of a secret",
+                    hint=f"write --secret {variable}=mine for the secret {SECRETS_PREFIX}mine of Secrets "
+                    "Manager",
+                )
 
     def processes(self, asked: int | None) -> int | None:
         """Return how many processes a node starts; refuse a number if the command starts them itself."""
@@ -75,15 +81,6 @@ def read_variables(option: str, texts: Sequence[str]) -> dict[str, str]:
             )
         found[name] = value
     return found
-
-
-def _refuse_no_names(secrets: Mapping[str, str]) -> None:
-    for variable, name in secrets.items():
-        if not is_secret(name.removeprefix(SECRETS_PREFIX)):
-            raise DoesNotFit(
-                f"--secret: {variable} is to be '{printable(name[:60])}', which is no name of a secret",
-                hint=f"write --secret {variable}=mine for the secret {SECRETS_PREFIX}mine of Secrets Manager",
-            )
 
 
 def command_settings(command: OwnCommand, source: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.jobs.code.secrets import ALLOWED_IN, FoundSecret, find_secrets
+from slipway.jobs.code.secrets import ALLOWED_IN, find_secrets
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import printable
 
@@ -60,8 +60,10 @@ def read_folder(
     Files are opened only to look for secrets, after all checks of sizes and links.
     """
     path = path.absolute()  # as errors name it
-    names = list_names(path)
-    found = list(_statuses(path, names))
+    found = []
+    for name in list_names(path):
+        with suppress(FileNotFoundError):  # deleted since git listed it
+            found.append((name, os.lstat(path / name)))
     files = tuple(_file(path, name, status) for name, status in found if _is_carried(status))
     folder = ProjectFolder(
         path=path,
@@ -102,12 +104,6 @@ def ignored_words(folder: ProjectFolder, words: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _statuses(path: Path, names: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
-    for name in names:
-        with suppress(FileNotFoundError):  # deleted since git listed it
-            yield name, os.lstat(path / name)
-
-
 def _is_carried(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
@@ -125,16 +121,15 @@ def _file(folder: Path, name: str, status: os.stat_result) -> ProjectFile:
 
 def _refuse_secrets(folder: ProjectFolder) -> None:
     if found := find_secrets(folder.path, [file.name for file in folder.files]):
+        places = [
+            f"{each.name}{'' if each.line is None else f':{each.line}'} ({each.kind})" for each in found
+        ]
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
         raise CannotShip(
             f"these files look like secrets, and everybody who reads the bucket would read them: "
-            f"{_some([_place(one) for one in found])}",
+            f"{', '.join(map(printable, places[:_NAMED]))}{more}",
             hint=f"name them in .gitignore; those that are none in {ALLOWED_IN}; or say --include-secrets",
         )
-
-
-def _place(found: FoundSecret) -> str:
-    where = found.name if found.line is None else f"{found.name}:{found.line}"
-    return f"{where} ({found.kind})"
 
 
 def _refuse_size(folder: ProjectFolder, limit_mb: int) -> None:
@@ -162,32 +157,27 @@ def _for_environment(folder: Path, name: str) -> str:
 
 
 def _refuse_links(folder: ProjectFolder) -> None:
-    sent = {file.name for file in folder.files}
-    folders = {str(parent) for name in sent for parent in Path(name).parents}
-    for file in folder.files:
-        if file.link is not None:
-            _refuse_link(folder.path, file, sent | folders)
-
-
-def _refuse_link(folder: Path, file: ProjectFile, sent: set[str]) -> None:
     """Refuse a link that would be broken on a node, or that leads to a file of the node's own."""
-    shown = f"link {printable(file.name)} leads to {printable(file.link or '')}"
-    try:
-        target = (folder / file.name).resolve(strict=True)
-    except (OSError, RuntimeError):  # RuntimeError: a loop, before Python 3.13
-        raise CannotShip(f"{shown}, which does not exist", hint="remove the link, or mend it") from None
-    if Path(file.link or "").is_absolute() or not target.is_relative_to(folder.resolve()):
-        raise CannotShip(
-            f"{shown}, out of the folder that is sent",
-            hint=_for_environment(folder, file.name) or "copy the file there, or name the link in .gitignore",
-        )
-    if str(target.relative_to(folder.resolve())) not in sent:
-        raise CannotShip(f"{shown}, which git ignores, so that it is not sent", hint="ignore the link, too")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(printable(name) for name in names[:_NAMED]) + more
+    files, root = {file.name for file in folder.files}, folder.path.resolve()
+    sent = files | {str(parent) for name in files for parent in Path(name).parents}
+    for file in folder.files:
+        if file.link is None:
+            continue
+        shown = f"link {printable(file.name)} leads to {printable(file.link)}"
+        try:
+            target = (folder.path / file.name).resolve(strict=True)
+        except (OSError, RuntimeError):  # RuntimeError: a loop, before Python 3.13
+            raise CannotShip(f"{shown}, which does not exist", hint="remove the link, or mend it") from None
+        if Path(file.link).is_absolute() or not target.is_relative_to(root):
+            advice = _for_environment(folder.path, file.name)
+            raise CannotShip(
+                f"{shown}, out of the folder that is sent",
+                hint=advice or "copy the file there, or name the link in .gitignore",
+            )
+        if str(target.relative_to(root)) not in sent:
+            raise CannotShip(
+                f"{shown}, which git ignores, so that it is not sent", hint="ignore the link, too"
+            )
 
 
 def _is_file(path: Path) -> bool:
@@ -237,18 +227,14 @@ def _names(folder: Path, empty: Path) -> Iterator[str]:
 
 
 def _ask_git(folder: Path, empty: Path) -> bytes:
-    if _is_in_repository(folder):
+    asked = _run(folder, "rev-parse", "--is-inside-work-tree")
+    if asked.returncode and _NO_REPOSITORY not in asked.stderr:
+        raise _refused(folder, asked)
+    if asked.stdout.strip() == b"true":
         return _git(folder, *_LIST, "--cached")
     if not (empty / "HEAD").exists():
         _git(folder, "init", "--quiet", "--bare", str(empty))
     return _git(folder, f"--git-dir={empty}", f"--work-tree={folder}", *_LIST)
-
-
-def _is_in_repository(folder: Path) -> bool:
-    asked = _run(folder, "rev-parse", "--is-inside-work-tree")
-    if asked.returncode and _NO_REPOSITORY not in asked.stderr:
-        raise _refused(folder, asked)
-    return asked.stdout.strip() == b"true"
 
 
 def _git(folder: Path, *words: str) -> bytes:

@@ -84,14 +84,11 @@ _TELLS_BINARY = 8000  # git looks for a NUL in these first bytes
 
 def find_secrets(folder: Path, names: Iterable[str]) -> list[FoundSecret]:
     """Return what looks like a secret in these files, except in those that the folder's .not-secret names."""
-    names = list(names)
-    allowed = _allowed(folder) if ALLOWED_IN in names else ()
+    names, allowed = list(names), tuple[str, ...]()
+    if ALLOWED_IN in names:
+        lines = read_bytes(folder / ALLOWED_IN, _READ_BYTES).decode("utf-8", "replace").splitlines()
+        allowed = tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
     return [found for name in names if not _fits(name, allowed) for found in _in_file(folder, name)]
-
-
-def _allowed(folder: Path) -> tuple[str, ...]:
-    lines = read_bytes(folder / ALLOWED_IN, _READ_BYTES).decode("utf-8", "replace").splitlines()
-    return tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def _in_file(folder: Path, name: str) -> Iterator[FoundSecret]:

@@ -94,14 +94,11 @@ def importable(function: object, what: str) -> CodeReference:
         )
     if code.file is not None:
         spec = getattr(sys.modules[_MAIN], "__spec__", None)  # of python -m
-        code = replace(code, module=spec.name if spec else _imported_as(Path(code.file), what))
+        script = Path(code.file)
+        if spec is None and ("." in script.stem or script.suffix != ".py"):
+            raise CannotTravel(
+                f"{what} is defined in {script.name}, which no node can import by that name",
+                hint="name the script with one dot, as in train.py",
+            )
+        code = replace(code, module=spec.name if spec else script.stem)
     return code
-
-
-def _imported_as(script: Path, what: str) -> str:
-    if "." in script.stem or script.suffix != ".py":
-        raise CannotTravel(
-            f"{what} is defined in {script.name}, which no node can import by that name",
-            hint="name the script with one dot, as in train.py",
-        )
-    return script.stem

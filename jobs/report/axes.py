@@ -7,7 +7,7 @@ for marks; so every axis is given both explicitly. Another kind of axis is one f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,18 +91,12 @@ def magnitudes(field: str, title: str, values: Iterable[float]) -> Axis:
     low, high = math.log10(min(known)), math.log10(max(known))
     margin = max(_LOG_MARGIN * (high - low), 0.05)
     least, most = 10 ** (low - margin), 10 ** (high + margin)
-    named = tuple(_round_numbers(least, most))
-    return Axis(field=field, title=title, least=least, most=most, is_log=True, values=named, words=",~r")
-
-
-def _round_numbers(least: float, most: float) -> Iterator[float]:
     decades = math.log10(most / least)
     steps = (1, 1.5, 2, 3, 5, 7) if decades < _FEW else (1, 2, 5) if decades < _SOME else (1,)
-    for power in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
-        for step in steps:
-            value = float(f"{step}e{power}")
-            if least <= value <= most:
-                yield value
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+    named = tuple(tick for tick in ticks if least <= tick <= most)
+    return Axis(field=field, title=title, least=least, most=most, is_log=True, values=named, words=",~r")
 
 
 def place_labels(

@@ -248,16 +248,10 @@ def drawer() -> ModuleType:
 
 
 def _svg(chart: Chart, size: tuple[int, int], name: str) -> str:
-    text = drawer().vegalite_to_svg(json.dumps(_spec(chart, size)), vl_version=VEGA_LITE)
-    named = f'<title id="{name}-title">{escape(chart.title)}</title>'
-    named += f'<desc id="{name}-desc">{escape(chart.description)}</desc>'
-    opening = f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-labelledby="{name}-title {name}-desc">'
-    return re.sub(r"^<svg[^>]*>", lambda _: opening + named, text, count=1)
-
-
-def _spec(chart: Chart, size: tuple[int, int]) -> Mapping[str, Any]:
     columns = 1 if size[0] < _NARROW else len(chart.series)
-    return {
+    room = (size[0] - _AROUND[0], size[1] - _AROUND[1])
+    labels = label_layers(place_labels(chart.labels, chart.marked, chart.axes, room), chart.axes, _LABEL)
+    spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": size[0],
         "height": size[1],
@@ -270,13 +264,13 @@ def _spec(chart: Chart, size: tuple[int, int]) -> Mapping[str, Any]:
             "axis": _AXES,
             "legend": {**_LEGEND, "columns": columns},
         },
-        "layer": [*(_with_channels(layer, chart.series) for layer in chart.layers), *_labels(chart, size)],
+        "layer": [*(_with_channels(layer, chart.series) for layer in chart.layers), *labels],
     }
-
-
-def _labels(chart: Chart, size: tuple[int, int]) -> list[dict[str, Any]]:
-    room = (size[0] - _AROUND[0], size[1] - _AROUND[1])
-    return label_layers(place_labels(chart.labels, chart.marked, chart.axes, room), chart.axes, _LABEL)
+    text = drawer().vegalite_to_svg(json.dumps(spec), vl_version=VEGA_LITE)
+    named = f'<title id="{name}-title">{escape(chart.title)}</title>'
+    named += f'<desc id="{name}-desc">{escape(chart.description)}</desc>'
+    opening = f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-labelledby="{name}-title {name}-desc">'
+    return re.sub(r"^<svg[^>]*>", lambda _: opening + named, text, count=1)
 
 
 # The channels by which a mark tells series apart; Vega-Lite warns of a channel that the mark cannot have.

@@ -14,7 +14,7 @@ from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.submit.curve import Point as Step
-from slipway.jobs.words.text import money
+from slipway.jobs.words.text import duration, money
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
@@ -75,23 +75,18 @@ def job_page(
     sections = [] if run is None else [_run_section(run)]
     sections.append(_scaling_section(workload, place, sizes, run))
     sections += [_parts_section(sizes), _cost_section(place, compared)]
-    title = f"{_named(workload)} on {place.name}" if run is None else f"{run.name} beside its estimate"
+    model = "" if workload.model_name == workload.name else f", {workload.model_name}"
+    steps = f", {workload.steps:,} steps" if workload.steps else ""
+    named = f"{workload.name}{model}{steps} on {place.name}"
     until = f" to the end of {workload.until}" if workload.until else ", a job without a known end"
     kind = "" if place.name == place.instance.name else f" ({place.instance.name})"
     return Page(
-        title=title,
+        title=named if run is None else f"{run.name} beside its estimate",
         lead=f"Throughput, time and dollars{until}, on {place.name}{kind}.",
         facts=_facts(compared, sizes),
         sections=sections,
         notes=_notes(workload, place, sizes, run),
     )
-
-
-def _named(workload: Workload) -> str:
-    """Return the workload's name with its model and, if known, its number of steps."""
-    model = "" if workload.model_name == workload.name else f", {workload.model_name}"
-    steps = f", {workload.steps:,} steps" if workload.steps else ""
-    return f"{workload.name}{model}{steps}"
 
 
 def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
@@ -119,11 +114,23 @@ def _scaling_section(
     measured = [{"nodes": e.nodes, "rate": e.sequences_per_second} for e in sizes if e.word == "measured"]
     if run is not None and not run.is_of_the_yard:
         measured.append({"nodes": run.nodes, "rate": run.measured})
+    first = sizes[0].predicted_sequences_per_second / sizes[0].nodes
+    line = [
+        {
+            "nodes": size.nodes,
+            "rate": size.predicted_sequences_per_second,
+            "ideal": first * size.nodes,
+            # The ends of the band around the prediction.
+            "low": size.predicted_sequences_per_second / (1 + size.predicted_band),
+            "high": size.predicted_sequences_per_second * (1 + size.predicted_band),
+        }
+        for size in sizes
+    ]
     return Section(
         title=f"How {place.name} scales",
         text="The shade should hold nine of ten such rates. "
         "The dashed line is the rate of the smallest size for every node.",
-        chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
+        chart=scaling(f"{workload.name} on {place.name}: rate by nodes", line, measured),
         table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(size) for size in sizes]),
     )
 
@@ -142,21 +149,6 @@ def _parts_section(sizes: Sequence[Estimate]) -> Section:
             caption="parts of a step", headings=("part", *(_where(estimate) for estimate in shown)), rows=rows
         ),
     )
-
-
-def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
-    first = sizes[0].predicted_sequences_per_second / sizes[0].nodes
-    return [
-        {
-            "nodes": size.nodes,
-            "rate": size.predicted_sequences_per_second,
-            "ideal": first * size.nodes,
-            # The ends of the band around the prediction.
-            "low": size.predicted_sequences_per_second / (1 + size.predicted_band),
-            "high": size.predicted_sequences_per_second * (1 + size.predicted_band),
-        }
-        for size in sizes
-    ]
 
 
 def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
@@ -299,8 +291,4 @@ def _dollars(usd: float | None) -> str:
 
 
 def _time(hours: float | None) -> str:
-    if hours is None:
-        return "unknown"
-    if hours >= 1:
-        return f"{hours:,.1f} h"
-    return f"{hours * 60:.1f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"
+    return "unknown" if hours is None else duration(hours)

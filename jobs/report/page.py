@@ -99,18 +99,16 @@ def _section(section: Section, number: int) -> str:
     if section.drawing:
         parts.append(f"{_scrolled(section.drawing_label)}{section.drawing}</div>")
     if section.table is not None:
-        parts.append(_table(section.table))
+        head = "".join(f'<th scope="col">{safe_text(heading)}</th>' for heading in section.table.headings)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{safe_text(cell)}</td>" for cell in row) + "</tr>"
+            for row in section.table.rows
+        )
+        parts.append(
+            f"{_scrolled(section.table.caption)}<table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
+        )
     return "<section>" + "\n".join(parts) + "</section>"
-
-
-def _table(table: PageTable) -> str:
-    head = "".join(f'<th scope="col">{safe_text(heading)}</th>' for heading in table.headings)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{safe_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    return (
-        f"{_scrolled(table.caption)}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
 
 
 def _scrolled(label: str) -> str:
@@ -151,21 +149,19 @@ def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
         table=PageTable(
             caption=table.name,
             headings=("nodes", "devices", "unit", "published", "predicted", "error", "basis"),
-            rows=[_checked_row(row) for row in shown],
+            rows=[
+                (
+                    str(row.nodes),
+                    str(row.devices),
+                    row.unit,
+                    f"{row.published:,.2f}",
+                    f"{row.predicted:,.2f}",
+                    f"{row.error:+.1%}",
+                    row.basis,
+                )
+                for row in shown
+            ],
         ),
-    )
-
-
-def _checked_row(checked: Checked) -> tuple[str, ...]:
-    published, predicted = f"{checked.published:,.2f}", f"{checked.predicted:,.2f}"
-    return (
-        str(checked.nodes),
-        str(checked.devices),
-        checked.unit,
-        published,
-        predicted,
-        f"{checked.error:+.1%}",
-        checked.basis,
     )
 
 

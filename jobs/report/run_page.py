@@ -32,13 +32,18 @@ _ATTEMPT_HEADINGS = ("attempt", "started", "stopped", "hours", "exit code", "rea
 def run_page(run: Run, lines: Sequence[LogLine]) -> Page:
     readings = read(line.text for line in lines if line.rank == _MAIN_RANK)
     sections = [*_curves(readings), _attempts(run), _nodes(run, lines), _last_lines(lines)]
+    notes = ["Cost covers all attempts, from the start of the job; AWS bills machines some minutes more."]
+    if not readings:
+        notes.append("The first rank printed nothing in which Slipway finds a step and a metric.")
+    if any(not each.has_step for each in readings):
+        notes.append("No line names its step, so reports are counted instead.")
     return Page(
         title=run.name,
         lead=f"{run.recipe or 'a job'} on {run.nodes or 'an unknown number of'} × {run.instance_type}, "
         f"cluster {run.target} in {run.region}.",
         facts=[*_facts(run), *_reached(readings)],
         sections=[section for section in sections if section is not None],
-        notes=_notes(run, readings),
+        notes=(*notes, f"Read of {run.id} as it was {run.state.value}."),
     )
 
 
@@ -143,12 +148,3 @@ def _last_lines(lines: Sequence[LogLine]) -> Section | None:
             rows=[(str(line.node), moment(line.time), line.text) for line in last],
         ),
     )
-
-
-def _notes(run: Run, readings: Sequence[LoggedStep]) -> tuple[str, ...]:
-    notes = ["Cost covers all attempts, from the start of the job; AWS bills machines some minutes more."]
-    if not readings:
-        notes.append("The first rank printed nothing in which Slipway finds a step and a metric.")
-    if any(not each.has_step for each in readings):
-        notes.append("No line names its step, so reports are counted instead.")
-    return (*notes, f"Read of {run.id} as it was {run.state.value}.")

@@ -75,17 +75,15 @@ class ScalarFile:
         self.seen = max(self.seen, len(lines))
 
     def _add(self, now: float, step: int, metrics: Mapping[str, float]) -> None:
-        scalars = {_tag(name): value for name, value in metrics.items()}
+        scalars = {
+            f"eval/{name.removeprefix(HELD_OUT)}" if name.startswith(HELD_OUT) else f"train/{name}": value
+            for name, value in metrics.items()
+        }
         with self.path.open("ab") as file:
             if not self._has_begun:
                 file.write(telemetry.first_record(now))
                 self._has_begun = True
             file.write(telemetry.scalars_record(now, step, scalars))
-
-
-def _tag(name: str) -> str:
-    is_held_out = name.startswith(HELD_OUT)
-    return f"eval/{name.removeprefix(HELD_OUT)}" if is_held_out else f"train/{name}"
 
 
 # Waits for a training, from Python, and returns its steps as `slipway report curve` shows them.

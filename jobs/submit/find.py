@@ -107,7 +107,13 @@ def find_newest(text: str | None, targets: Sequence[T], say: Callable[[str], Non
     if text is not None and len(fitting) == 1:
         listed, target = fitting[0]
         return refresh(listed.id, target)
-    newest = _newest(fitting)
+    newest: Found[T] | None
+    if all(listed.created_at for listed, _ in fitting):  # then that one alone has to be read
+        listed, target = max(fitting, key=lambda pair: pair[0].created_at or _OLDEST)
+        newest = refresh(listed.id, target)
+    else:
+        runs = _runs_of(fitting, list_runs)
+        newest = _found_again(runs[0], fitting) if runs else None
     which = "job" if text is None else f"of {len(fitting)} jobs that begin with '{text}'"
     if newest is None:
         raise UnknownJob(f"the newest {which} is no longer listed", hint="slipway status --all")
@@ -125,15 +131,6 @@ def find_unfinished(text: str, targets: Sequence[T]) -> Found[T]:
         return _found_again(unfinished[0], fitting)
     listed, target = fitting[0]
     return refresh(listed.id, target)
-
-
-def _newest(fitting: Sequence[tuple[Listed, T]]) -> Found[T] | None:
-    """Read the newest of these jobs: that one alone, where the lists say when each was created."""
-    if all(listed.created_at for listed, _ in fitting):
-        listed, target = max(fitting, key=lambda pair: pair[0].created_at or _OLDEST)
-        return refresh(listed.id, target)
-    runs = _runs_of(fitting, list_runs)
-    return _found_again(runs[0], fitting) if runs else None
 
 
 def _runs_of(fitting: Sequence[tuple[Listed, T]], read: Callable[[Sequence[Target]], list[Run]]) -> list[Run]:
@@ -174,11 +171,11 @@ def refresh(job_id: str, target: T) -> Found[T]:
 
 def _beginning(text: str, every: Sequence[tuple[Listed, T]]) -> list[tuple[Listed, T]]:
     """Return the jobs whose id or name has this prefix; SageMaker's names have hyphens for underscores."""
-    return [pair for pair in every if text and any(word.startswith(text) for word in _words(pair[0]))]
-
-
-def _words(listed: Listed) -> tuple[str, str]:
-    return listed.id, listed.name
+    return [
+        (job, target)
+        for job, target in every
+        if text and (job.id.startswith(text) or job.name.startswith(text))
+    ]
 
 
 def _several(text: str, chosen: Sequence[Listed | Run]) -> UnknownJob:

@@ -75,17 +75,17 @@ class LogReader:
                 return None
             raise no_answer(answer)
         next_token = answer.get("nextForwardToken")
-        lines = [line for event in answer.get("events", []) for line in self._lines(event, node)]
+        lines: list[LogLine] = []
+        for event in answer.get("events", []):  # agents collect several lines in one
+            moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
+            lines += [
+                LogLine(time=moment, node=self.locate(node, text), rank=rank_of(text), text=text)
+                for text in str(event.get("message", "")).rstrip("\n").split("\n")
+            ]
         if next_token is None or (next_token == token and not lines):
             return None
         self.tokens[stream] = next_token
         return lines
-
-    def _lines(self, event: Any, node: int) -> Iterator[LogLine]:
-        """Split one event into lines: agents collect several in one event."""
-        moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
-        for text in str(event.get("message", "")).rstrip("\n").split("\n"):
-            yield LogLine(time=moment, node=self.locate(node, text), rank=rank_of(text), text=text)
 
 
 def mark_of(line: LogLine, nodes: int | None) -> str:

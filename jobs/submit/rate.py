@@ -111,22 +111,19 @@ def read_run(found: AnyFound) -> RunRate:
 
 def steady_rate(curve: Sequence[Point]) -> tuple[float, int]:
     """Return sequences per second over the counted steps, and their number; every step weighs the same."""
-    counted = [(steps, rate) for steps, rate in _counted(curve) if rate > 0]
+    counted: list[tuple[int, float]] = []
+    attempt: int | None = None
+    begun, before = 0, 0
+    for point in curve:
+        rate = point.sequences_per_second or 0.0  # the mean since the line before
+        if point.attempt != attempt:
+            attempt, begun = point.attempt, before
+        elif before - begun >= WARM_UP_STEPS and rate > 0:
+            counted.append((point.step - before, rate))
+        before = point.step
     steps = sum(each for each, _ in counted)
     seconds_of_one_sequence = sum(each / rate for each, rate in counted)
     return (steps / seconds_of_one_sequence if steps else 0.0), steps
-
-
-def _counted(curve: Sequence[Point]) -> Iterator[tuple[int, float]]:
-    """Yield steps and rate of each line after the warm-up; a rate is the mean since the line before."""
-    begun, before = 0, 0
-    attempt: int | None = None
-    for point in curve:
-        if point.attempt != attempt:
-            attempt, begun = point.attempt, before
-        elif before - begun >= WARM_UP_STEPS:
-            yield point.step - before, point.sequences_per_second or 0.0
-        before = point.step
 
 
 def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Compares finished runs of one recipe with the same settings by size: how much faster more nodes were.
 
-Adds the speed-ups that were published for such a cluster and those that the estimate predicts. Pure but for
-`collect`.
+Adds the speed-ups that were published for such a cluster and those that the estimate predicts.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware, estimate
 from slipway.jobs.estimate.evidence.measurements import Measurement
-from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
+from slipway.jobs.estimate.evidence.tables import TABLES, Row
 from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.submit.curve import Point, points
+from slipway.jobs.submit.curve import points
 from slipway.jobs.submit.rate import LEAST_STEPS, settings_of, steady_rate
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AnyFound, JobState
@@ -78,7 +77,7 @@ def chosen(
         settings = dict(asked) if best is None else dict(best)
         raise NothingToCompare(
             f"no run of {recipe} on one node of '{target}' has succeeded"
-            + (f" with {_words(settings)}" if settings else ""),
+            + (f" with {', '.join(map('='.join, settings.items()))}" if settings else ""),
             hint=f"submit it: {submit_line(recipe, target, 1, settings)}",
         )
     return dict(best), [groups[best][nodes] for nodes in sorted(groups[best])]
@@ -88,7 +87,9 @@ def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
     run = found.run
     curve = points(lines)
     rate, steps = steady_rate(curve)
-    rate = rate if steps else whole_rate(curve)
+    if not steps:  # none after the warm-up, so the rate over all counts
+        told = [point.sequences_per_second for point in curve if point.sequences_per_second]
+        rate = len(told) / sum(1 / each for each in told) if told else 0.0
     if not rate:
         raise NothingToCompare(
             f"job '{run.name}' has reported no step",
@@ -101,12 +102,6 @@ def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
         examples_per_second=rate,
         steps=steps,
     )
-
-
-def whole_rate(curve: Sequence[Point]) -> float:
-    """Return the rate over all steps, for runs that have no steps after the warm-up."""
-    told = [point.sequences_per_second for point in curve if point.sequences_per_second]
-    return len(told) / sum(1 / rate for rate in told) if told else 0.0
 
 
 def compare(
@@ -148,7 +143,10 @@ def plot(speedup: float, nodes: int, estimated: float | None, most: int) -> str:
 
 def published_speedups(workload: Workload, instance: str) -> tuple[str, dict[int, float]]:
     """Return source and speed-ups by nodes of the published table for this workload and instance family."""
-    table = _table(workload, family_of(instance))
+    family = family_of(instance)
+    own = [table for table in TABLES.values() if family_of(table.instance) == family]
+    named = [table for table in own if workload.task and table.name.rpartition("/")[2] == workload.task]
+    table = next(iter(named or [table for table in own if table.model == workload.model_name]), None)
     if table is None or table.rows[0].nodes != 1:
         return "", {}
     first = table.rows[0]
@@ -174,19 +172,9 @@ def submit_line(recipe: str, target: str, nodes: int, settings: Mapping[str, str
     return shlex.join(["slipway", "submit", recipe, "--on", target, "--nodes", str(nodes), *words])
 
 
-def _table(workload: Workload, family: str) -> Table | None:
-    own = [table for table in TABLES.values() if family_of(table.instance) == family]
-    named = [table for table in own if workload.task and table.name.rpartition("/")[2] == workload.task]
-    return next(iter(named or [table for table in own if table.model == workload.model_name]), None)
-
-
 def _faster(row: Row, first: Row) -> float:
     if row.seconds is not None and first.seconds is not None:
         return first.seconds / row.seconds
     assert row.sequences_per_second is not None
     assert first.sequences_per_second is not None
     return row.sequences_per_second / first.sequences_per_second
-
-
-def _words(settings: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())

@@ -133,7 +133,23 @@ class Project:
     @property
     def name(self) -> str | None:
         """Return the project's name in cdk.json; None: it has none, so its stacks are not marked as its."""
-        return _name_in(self.folder / CDK_JSON)
+        path = self.folder / CDK_JSON
+        try:
+            context = decode_json(path.read_text(encoding="utf-8")).get("context", {})
+            name: object = context.get(PROJECT_KEY)
+        except (OSError, ValueError, AttributeError) as error:
+            raise SlipwayError(
+                f"{path} cannot be read: {error}", hint="mend it, or take it from git"
+            ) from None
+        if name is None:
+            return None
+        if isinstance(name, str) and len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):
+            return name
+        raise SlipwayError(
+            f"{path} names the project {name!r}; allowed are small letters, digits and single hyphens, "
+            f"at most {_LONGEST_NAME} of them",
+            hint=f"mend {PROJECT_KEY} in its context",
+        )
 
 
 def find_project(start: Path | None = None) -> Project:
@@ -155,20 +171,3 @@ def find_containers() -> Path:
         return find_project().containers
     except NoProject:
         return containers_folder()
-
-
-def _name_in(path: Path) -> str | None:
-    try:
-        context = decode_json(path.read_text(encoding="utf-8")).get("context", {})
-        name: object = context.get(PROJECT_KEY)
-    except (OSError, ValueError, AttributeError) as error:
-        raise SlipwayError(f"{path} cannot be read: {error}", hint="mend it, or take it from git") from None
-    if name is None:
-        return None
-    if isinstance(name, str) and len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):
-        return name
-    raise SlipwayError(
-        f"{path} names the project {name!r}; allowed are small letters, digits and single hyphens, "
-        f"at most {_LONGEST_NAME} of them",
-        hint=f"mend {PROJECT_KEY} in its context",
-    )

@@ -20,15 +20,26 @@ SETTING_OPTION = "--set"
 
 
 def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
-    mount = target.file_system_mount
+    mount, price = target.file_system_mount, price_of(target)
+    is_known = price is not None and price.term == term_of(target)
+    hardware = instance_type(target.instance_type)
+    family, accelerator = family_of(hardware), hardware.accelerator
+    devices = accelerator.count if accelerator else 0
+    ranks = devices * family.ranks_per_device if family else devices
     told = {
-        **_hardware(job, target),
+        # What the launcher counts before it starts, so that a missing device fails at once.
+        variables.ACCELERATOR: family.files if family else None,
+        variables.ACCELERATORS: str(devices) if family else None,
+        variables.EFA_INTERFACES: str(target.efa_interfaces),
+        variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
+        variables.PROCESSES_PER_NODE: str(job.processes_per_node or ranks or 1),
         "AWS_REGION": target.region,  # containers on EC2 have no other source for it
         variables.ACCOUNT: target.account,
         variables.JOB: name,
         variables.NODES: str(job.nodes),
         variables.RESUME_AFTER_SIGNALS: "1",  # retries crashed ranks, and none that ran out of memory
-        variables.USD_PER_HOUR: _usd_per_hour(job, target),
+        # Of all nodes, as they are bought.
+        variables.USD_PER_HOUR: f"{price.usd_per_hour * job.nodes:.6g}" if price and is_known else None,
         variables.TIMEOUT_SECONDS: str(timeout_seconds(job, target)),
         variables.DATA: _place("--data", job.data, target, default="data"),
         variables.CHECKPOINTS: _place(
@@ -79,28 +90,6 @@ def refuse_misfit(job: Job, target: Target) -> None:
             f"({hardware.name}) has {most} {things}",
             hint=f"ask for at most {most}, or leave it out",
         )
-
-
-def _hardware(job: Job, target: Target) -> dict[str, str | None]:
-    """Return what the launcher counts before it starts, so that a missing device fails at once."""
-    hardware = instance_type(target.instance_type)
-    family, accelerator = family_of(hardware), hardware.accelerator
-    devices = accelerator.count if accelerator else 0
-    ranks = devices * family.ranks_per_device if family else devices
-    return {
-        variables.ACCELERATOR: family.files if family else None,
-        variables.ACCELERATORS: str(devices) if family else None,
-        variables.EFA_INTERFACES: str(target.efa_interfaces),
-        variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
-        variables.PROCESSES_PER_NODE: str(job.processes_per_node or ranks or 1),
-    }
-
-
-def _usd_per_hour(job: Job, target: Target) -> str | None:
-    """Return the hourly price of all nodes as they are bought; None if unknown."""
-    price = price_of(target)
-    is_known = price is not None and price.term == term_of(target)
-    return f"{price.usd_per_hour * job.nodes:.6g}" if price and is_known else None
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:

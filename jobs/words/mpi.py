@@ -180,12 +180,12 @@ def take_back(readiness: Readiness, instance_id: str, why: str) -> Readiness:
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:
     """Return an answer for each running member; a new one has not been asked yet."""
     answers = {node.instance_id: node for node in readiness.nodes} if readiness else {}
-    return [answers.get(member.instance_id) or _not_asked(member) for member in members]
-
-
-def _not_asked(member: Member) -> Answer:
     why = "it has not been asked yet"
-    return Answer(name=member.name, instance_id=member.instance_id, answered=False, why=why)
+    return [
+        answers.get(member.instance_id)
+        or Answer(name=member.name, instance_id=member.instance_id, answered=False, why=why)
+        for member in members
+    ]
 
 
 # The command lines of Open MPI, MPICH and Intel MPI that start one launcher for each rank. Another MPI is one
@@ -239,7 +239,7 @@ def mpirun_words(mpi: str, launch: Launch) -> list[str]:
 
 
 def mpirun_environment(mpi: str, launch: Launch) -> dict[str, str]:
-    """Return the variables for the ranks and for mpirun itself."""
+    """Return the variables for the ranks, and for mpirun itself and its daemons on other nodes."""
     threads = {"OMP_NUM_THREADS": str(threads_of(launch.ranks_per_host, launch.topology))}
     fabric = {"FI_PROVIDER": "efa" if launch.efa_interfaces else "tcp"}
     # oneCCL, without an MPI of its own, connects through libfabric; its worker thread takes a core.
@@ -255,7 +255,7 @@ def hostfile_text(mpi: str, launch: Launch) -> str:
 
 
 def _open_mpi(launch: Launch) -> list[str]:
-    options = [word for name in sorted(_names(OPEN_MPI, launch)) for word in ("-x", name)]
+    options = [word for name in sorted(mpirun_environment(OPEN_MPI, launch)) for word in ("-x", name)]
     world = str(launch.ranks_per_host * len(launch.hosts))
     return ["--hostfile", launch.hostfile, "-np", world, *_open_mpi_binding(launch), *options]
 
@@ -287,7 +287,7 @@ def _open_mpi_variables(launch: Launch) -> dict[str, str]:
 def _hydra(bind: Callable[[Launch], list[str]], mpi: str) -> Callable[[Launch], list[str]]:
     def words(launch: Launch) -> list[str]:
         world = str(launch.ranks_per_host * len(launch.hosts))
-        names = ",".join(sorted(_names(mpi, launch)))
+        names = ",".join(sorted(mpirun_environment(mpi, launch)))
         placed = ["-f", launch.hostfile, "-n", world, "-ppn", str(launch.ranks_per_host)]
         return ["-launcher", "ssh", *placed, *bind(launch), "-genvlist", names]
 
@@ -313,11 +313,6 @@ def _intel_variables(launch: Launch) -> dict[str, str]:
         "I_MPI_PIN": "1" if ranks <= topology.cores else "0",
         "I_MPI_PIN_DOMAIN": domain,
     }
-
-
-def _names(mpi: str, launch: Launch) -> set[str]:
-    """Return the variables to pass on, mpirun's too, which its daemons on other nodes read."""
-    return set(mpirun_environment(mpi, launch))
 
 
 OPEN_MPI, MPICH, INTEL_MPI = "open-mpi", "mpich", "intel-mpi"

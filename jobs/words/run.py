@@ -14,7 +14,6 @@ from slipway.jobs.words.catalogue.instances import (
     CAPACITY_BLOCK,
     ON_DEMAND,
     SPOT,
-    InstanceType,
     Price,
     find_instance_type,
 )
@@ -78,11 +77,6 @@ class Found(Generic[T_co]):
 AnyFound = Found[Target]
 
 
-def catalogued(target: Target) -> InstanceType | None:
-    """Return the target's type; None if this laptop's catalogue does not have it."""
-    return find_instance_type(target.instance_type)
-
-
 def term_of(target: Target) -> str:
     """Return how the target's nodes are bought, according to its record."""
     if target.is_spot:
@@ -92,14 +86,14 @@ def term_of(target: Target) -> str:
 
 def price_of(target: Target) -> Price | None:
     """Return a node's price as the target buys it; if that is unknown, the on-demand price."""
-    kind, term = catalogued(target), term_of(target)
+    kind, term = find_instance_type(target.instance_type), term_of(target)
     bought = None if kind is None or term == ON_DEMAND else price_by_term(kind, target.region, term)
     return bought or on_demand_price_of(target)
 
 
 def on_demand_price_of(target: Target) -> Price | None:
     """Return a node's on-demand price in the target's region, or in another, which the price then names."""
-    kind = catalogued(target)
+    kind = find_instance_type(target.instance_type)
     return None if kind is None else price_in(kind, target.region) or kind.price
 
 
@@ -265,35 +259,26 @@ def in_attempt(number: int | None, allowed: int | None) -> str:
 
 
 _LOGS = "look at its log: slipway logs {job}"
+_BUILD = "slipway image build {image} --on {target}"
+_SMALLER = "set a smaller micro_batch or fewer workers"
 _RESUME = "add --checkpoints {kept} to resume from what it saved, unless it had its own"
 AGAIN = f"the same command with --again runs it once more; {_RESUME}"
 LONGER = f"submit it again with a longer --timeout-hours; {_RESUME}"
 
 # What an exit code means, if AWS says no more than "Essential container in task exited".
 EXIT_CODES: Mapping[int, Reason] = {
-    1: Reason(pattern="1", means="the program failed", fix=_LOGS),
-    2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
-    85: Reason(
-        pattern="85",
-        means="it asked for another attempt",
-        fix=f"slipway logs {{job}} says why; {AGAIN}",
-    ),
-    126: Reason(
-        pattern="126", means="its command could not be run", fix="slipway image build {image} --on {target}"
-    ),
-    127: Reason(
-        pattern="127",
-        means="its command is not in the image",
-        fix="slipway image build {image} --on {target}",
-    ),
-    134: Reason(pattern="134", means="the program aborted", fix=_LOGS),
-    137: Reason(
-        pattern="137",
-        means="the program was killed, most often because memory ran out",
-        fix="set a smaller micro_batch or fewer workers; look at its log: slipway logs {job}",
-    ),
-    139: Reason(pattern="139", means="the program crashed (segmentation fault)", fix=_LOGS),
-    143: Reason(pattern="143", means="the program was told to end", fix=_LOGS),
+    code: Reason(pattern=str(code), means=means, fix=fix)
+    for code, means, fix in (
+        (1, "the program failed", _LOGS),
+        (2, "the program refused what it was given", _LOGS),
+        (85, "it asked for another attempt", f"slipway logs {{job}} says why; {AGAIN}"),
+        (126, "its command could not be run", _BUILD),
+        (127, "its command is not in the image", _BUILD),
+        (134, "the program aborted", _LOGS),
+        (137, "the program was killed, most often because memory ran out", f"{_SMALLER}; {_LOGS}"),
+        (139, "the program crashed (segmentation fault)", _LOGS),
+        (143, "the program was told to end", _LOGS),
+    )
 }
 
 

@@ -7,7 +7,7 @@ cluster's jobs. Another metric is a row of PATTERNS.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from slipway.jobs.words.errors import Problem
@@ -25,13 +25,9 @@ ENTRY_POINT = "slipway_start.py"
 JOBS = "jobs/"
 
 
-def job_prefix(name: str) -> str:
-    return f"{JOBS}{name}/"
-
-
 def job_url(bucket: str, name: str, part: str) -> str:
     """Return the URL of one part of a job's files: checkpoints, tensorboard."""
-    return f"s3://{bucket}/{job_prefix(name)}{part}"
+    return f"s3://{bucket}/{JOBS}{name}/{part}"
 
 
 def output_url(bucket: str) -> str:
@@ -79,45 +75,30 @@ def setting_hyperparameters(settings: Mapping[str, str]) -> dict[str, str]:
 
 def refuse_too_many(hyperparameters: Mapping[str, str], variables: Mapping[str, str]) -> None:
     """Refuse all that SageMaker would not accept, in one error."""
-    problems = [*_hyperparameter_problems(hyperparameters), *_variable_problems(variables)]
-    if problems:
-        raise InvalidJob(problems)
-
-
-def _hyperparameter_problems(hyperparameters: Mapping[str, str]) -> Iterator[Problem]:
+    problems = []
     own = sum(name.startswith(RESERVED) for name in hyperparameters)
     if len(hyperparameters) > MOST_HYPERPARAMETERS:
-        yield Problem(
-            where="--set",
-            message=f"{len(hyperparameters) - own} settings; SageMaker takes {MOST_HYPERPARAMETERS} "
-            f"hyper-parameters, and {own} of them are its toolkit's",
-            hint=f"set at most {MOST_HYPERPARAMETERS - own}",
+        message = (
+            f"{len(hyperparameters) - own} settings; SageMaker takes {MOST_HYPERPARAMETERS} "
+            f"hyper-parameters, and {own} of them are its toolkit's"
         )
+        hint = f"set at most {MOST_HYPERPARAMETERS - own}"
+        problems.append(Problem(where="--set", message=message, hint=hint))
     for name, value in hyperparameters.items():
         if len(value) > LONGEST_VALUE:
-            yield Problem(
-                where=f"--set {name}",
-                message=f"has {len(value)} characters as a hyper-parameter; SageMaker takes {LONGEST_VALUE}",
-                hint=_LONG_HINT,
-            )
+            message = f"has {len(value)} characters as a hyper-parameter; SageMaker takes {LONGEST_VALUE}"
+            problems.append(Problem(where=f"--set {name}", message=message, hint=_LONG_HINT))
     size = sum(len(name) + len(value) for name, value in hyperparameters.items())
     if size > MOST_BYTES:
-        yield Problem(
-            where="--set",
-            message=f"all settings together have {size} bytes; a training container takes {MOST_BYTES}",
-            hint=_LONG_HINT,
-        )
-
-
-def _variable_problems(variables: Mapping[str, str]) -> Iterator[Problem]:
+        message = f"all settings together have {size} bytes; a training container takes {MOST_BYTES}"
+        problems.append(Problem(where="--set", message=message, hint=_LONG_HINT))
     assert len(variables) <= MOST_VARIABLES, f"{len(variables)} variables, all of them ours"
     for name, value in variables.items():
         if len(value) > LONGEST_VARIABLE:
-            yield Problem(
-                where=name,
-                message=f"has {len(value)} characters; SageMaker takes {LONGEST_VARIABLE} in a variable",
-                hint="name a shorter place",
-            )
+            message = f"has {len(value)} characters; SageMaker takes {LONGEST_VARIABLE} in a variable"
+            problems.append(Problem(where=name, message=message, hint="name a shorter place"))
+    if problems:
+        raise InvalidJob(problems)
 
 
 # The metrics that SageMaker reads from a training's own lines; a new one is one row of PATTERNS. SageMaker

@@ -235,7 +235,12 @@ def decode_answer(text: str) -> SlurmAnswer:
     """Decode the last line that the login node printed: a shell's start-up files may print before it."""
     record = _object(text.strip().rpartition("\n")[2])
     if _PACKED in record:
-        record = _object(_unpacked(str(record[_PACKED])))
+        try:
+            packed = base64.b64decode(str(record[_PACKED]), validate=True)
+            unpacked = zlib.decompressobj().decompress(packed, _MOST_BYTES)
+        except (ValueError, zlib.error) as error:
+            raise _damaged(f"is not compressed as it says ({error})") from None
+        record = _object(unpacked.decode(errors="replace"))
     notes, left_out = record.get("notes", []), record.get("left_out", 0)
     if not isinstance(notes, list):
         raise _damaged("has no notes")
@@ -258,15 +263,6 @@ def _object(text: str) -> Mapping[str, Any]:
     if not isinstance(record, dict):
         raise _damaged("is no object")
     return record
-
-
-def _unpacked(text: str) -> str:
-    reader = zlib.decompressobj()
-    try:
-        found = reader.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
-    except (ValueError, zlib.error) as error:
-        raise _damaged(f"is not compressed as it says ({error})") from None
-    return found.decode(errors="replace")
 
 
 def _records(record_type: type[Any], record: Mapping[str, Any], name: str) -> Sequence[dict[str, Any]]:

@@ -54,6 +54,13 @@ def dollars(value: object) -> str:
     return money(value)
 
 
+def duration(hours: float) -> str:
+    """Format hours; shorter times are given in minutes or seconds."""
+    if hours >= 1:
+        return f"{hours:,.1f} h"
+    return f"{hours * 60:.1f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"
+
+
 def moment(value: object) -> str:
     """Format a point in time to the second, always in UTC."""
     assert isinstance(value, datetime), f"a moment is a datetime, not {type(value).__name__}"

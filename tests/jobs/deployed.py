@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from slipway.jobs.words.targets import BatchTarget, SageMakerTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget, SageMakerTarget, Target, encode_target, parameter_name
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
@@ -41,7 +41,7 @@ def deploy_target(yard: RunningYard, name: str = "dl1") -> BatchTarget:
         job_definition_arn=register_definition(yard, name),
         repository_uri=_repository(yard, name),
     )
-    yard.client("ssm").put_parameter(Name=parameter_name(name), Value=encode_target(target), Type="String")
+    record_target(yard, target)
     return target
 
 
@@ -52,10 +52,14 @@ def deploy_sagemaker_target(yard: RunningYard) -> SageMakerTarget:
         SAGEMAKER_TARGET, account=account, file_system_id=None, file_system_mount=None, file_system_path=None
     )
     yard.client("s3").create_bucket(Bucket=target.bucket)
-    yard.client("ssm").put_parameter(
-        Name=parameter_name(target.name), Value=encode_target(target), Type="String"
-    )
+    record_target(yard, target)
     return target
+
+
+def record_target(yard: RunningYard, target: Target) -> None:
+    """Write the record of a cluster, as its stack does."""
+    name, record = parameter_name(target.name), encode_target(target)
+    yard.client("ssm").put_parameter(Name=name, Value=record, Type="String", Overwrite=True)
 
 
 def job_names(yard: RunningYard, target: BatchTarget) -> list[str]:

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.words.run import RETRY_RULES
-from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
-from tests.jobs.deployed import job_names
+from tests.jobs.deployed import job_names, record_target
 from tests.yard.conftest import RunningYard
 
 TRAIN = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2")
@@ -88,10 +88,7 @@ def test_as_many_processes_as_processors_are_refused_on_no_node_without_devices(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:
     """BI-067."""
-    processors = replace(target, instance_type="c6i.32xlarge")
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name("dl1"), Value=encode_target(processors), Type="String", Overwrite=True
-    )
+    record_target(yard_shell, replace(target, instance_type="c6i.32xlarge"))
     slipway.told(*TRAIN, "--processes-per-node", "128", "--dry-run")
     err = slipway.told(*TRAIN, "--processes-per-node", "129", "--dry-run", code=2)
     assert "(c6i.32xlarge) has 128 vCPUs" in err

@@ -32,12 +32,10 @@ from slipway.jobs.words.targets import (
     SageMakerTarget,
     SlurmTarget,
     Target,
-    encode_target,
-    parameter_name,
 )
 from tests.architecture.tracked import paths
 from tests.jobs.conftest import Slipway
-from tests.jobs.deployed import deploy_target
+from tests.jobs.deployed import deploy_target, record_target
 from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET
 from tests.test_docs import SHELL_BLOCK, SLIPWAY, page
 from tests.yard.conftest import RunningYard
@@ -291,8 +289,7 @@ def deploy(yard: RunningYard, cluster: Cluster) -> None:
         )
     else:
         target = target_of(cluster)
-    name, record = parameter_name(cluster.name), encode_target(target)
-    yard.client("ssm").put_parameter(Name=name, Value=record, Type="String", Overwrite=True)
+    record_target(yard, target)
 
 
 def target_of(cluster: Cluster) -> Target:

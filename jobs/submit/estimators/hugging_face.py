@@ -12,7 +12,7 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.estimators.sdk import installed_major, load_sdk
-from slipway.jobs.submit.estimators.training import Script, SdkTraining, of_request, of_script
+from slipway.jobs.submit.estimators.training import Script, of_request, of_script
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import refuse_unconfirmed
 from slipway.jobs.words.errors import SlipwayError
@@ -44,23 +44,19 @@ def hugging_face(
     """
     major = installed_major()
     if isinstance(work, Job):
-        training = _of_job(work, on, region, agreed, say)
+        prepared = prepare(work, on, region)
+        target = _sagemaker_target(prepared.target)
+        platform = platform_of(prepared.target)
+        platform.refuse_unready(prepared)
+        refuse_unconfirmed(prepared, agreed)
+        platform.make_ready(prepared, say)
+        request: Any = prepared.request  # a CreateTrainingJob, since the target is SageMaker's
+        # Record the cluster in the job's folder, as `submit` does: a cluster's jobs are found by it.
+        aws.client("s3", target.region).put_object(**request.put)
+        training = of_request(request.create, target)
     else:
         training = of_script(work, _sagemaker_target(find_target_by_name(on, region)))
     return load_sdk(major).build_estimator(training)
-
-
-def _of_job(job: Job, on: str, region: str | None, agreed: Agreed, say: Say) -> SdkTraining:
-    prepared = prepare(job, on, region)
-    target = _sagemaker_target(prepared.target)
-    platform = platform_of(prepared.target)
-    platform.refuse_unready(prepared)
-    refuse_unconfirmed(prepared, agreed)
-    platform.make_ready(prepared, say)
-    request: Any = prepared.request  # a CreateTrainingJob, since the target is SageMaker's
-    # Record the cluster in the job's folder, as `submit` does: a cluster's jobs are found by it.
-    aws.client("s3", target.region).put_object(**request.put)
-    return of_request(request.create, target)
 
 
 def _sagemaker_target(target: Target) -> SageMakerTarget:

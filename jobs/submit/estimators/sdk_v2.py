@@ -75,7 +75,9 @@ def build_estimator(training: SdkTraining) -> TargetHuggingFace:
         **_launch(training),
     )
     estimator.training = training
-    estimator.channels = _channels(training.create.get("InputDataConfig", ()))
+    estimator.channels = {
+        config["ChannelName"]: _channel(config) for config in training.create.get("InputDataConfig", ())
+    } or None
     return estimator
 
 
@@ -134,10 +136,6 @@ def _launch(training: SdkTraining) -> dict[str, Any]:
             "distribution": {"torch_distributed": {"enabled": True}},
         }
     return {"hyperparameters": dict(training.arguments)}
-
-
-def _channels(configs: Any) -> dict[str, Any] | None:
-    return {config["ChannelName"]: _channel(config) for config in configs} or None
 
 
 def _channel(config: Mapping[str, Any]) -> TrainingInput | FileSystemInput:

@@ -84,6 +84,7 @@ def build_estimator(training: SdkTraining) -> TargetModelTrainer:
 
 
 def _build(training: SdkTraining, create: Mapping[str, Any]) -> TargetModelTrainer:
+    kept = create.get("CheckpointConfig")
     return TargetModelTrainer(
         sagemaker_session=Session(
             boto_session=aws.session(training.region),
@@ -97,12 +98,17 @@ def _build(training: SdkTraining, create: Mapping[str, Any]) -> TargetModelTrain
         training_input_mode=create["AlgorithmSpecification"]["TrainingInputMode"],
         environment=dict(create.get("Environment", {})),
         compute=_compute(create),
-        networking=_networking(create),
+        networking=Networking(
+            subnets=create["VpcConfig"]["Subnets"],
+            security_group_ids=create["VpcConfig"]["SecurityGroupIds"],
+            enable_network_isolation=create["EnableNetworkIsolation"],
+            enable_inter_container_traffic_encryption=create["EnableInterContainerTrafficEncryption"],
+        ),
         stopping_condition=shapes.StoppingCondition(**_snake(create["StoppingCondition"])),
         output_data_config=shapes.OutputDataConfig(**_snake(create["OutputDataConfig"])),
         input_data_config=[shapes.Channel(**_snake(config)) for config in create.get("InputDataConfig", ())],
         tags=[shapes.Tag(key=tag["Key"], value=tag["Value"]) for tag in create["Tags"]],
-        **_kept(create),
+        **({"checkpoint_config": shapes.CheckpointConfig(**_snake(kept))} if kept else {}),
         **_program(training),
     )
 
@@ -134,20 +140,6 @@ def _compute(create: Mapping[str, Any]) -> Compute:
         enable_managed_spot_training=create["EnableManagedSpotTraining"],
         **{name: value for name, value in given.items() if value is not None},
     )
-
-
-def _networking(create: Mapping[str, Any]) -> Networking:
-    return Networking(
-        subnets=create["VpcConfig"]["Subnets"],
-        security_group_ids=create["VpcConfig"]["SecurityGroupIds"],
-        enable_network_isolation=create["EnableNetworkIsolation"],
-        enable_inter_container_traffic_encryption=create["EnableInterContainerTrafficEncryption"],
-    )
-
-
-def _kept(create: Mapping[str, Any]) -> dict[str, Any]:
-    kept = create.get("CheckpointConfig")
-    return {"checkpoint_config": shapes.CheckpointConfig(**_snake(kept))} if kept else {}
 
 
 def _program(training: SdkTraining) -> dict[str, Any]:

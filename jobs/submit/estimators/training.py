@@ -110,6 +110,7 @@ def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
         message = f"is {script.nodes}, and cluster '{target.name}' has {target.max_nodes}"
         hint = f"set at most {target.max_nodes}, or raise max_nodes in clusters.py"
         raise InvalidScript([Problem(where="nodes", message=message, hint=hint)])
+    accelerator = instance_type(target.instance_type).accelerator
     return SdkTraining(
         create=_create(script, target),
         target=target,
@@ -117,7 +118,7 @@ def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
         source=script.source_dir,
         is_ours=False,
         smp=script.smp,
-        processes_per_host=_processes(target),
+        processes_per_host=accelerator.count if accelerator else 1,  # a rank for each device
         arguments=script.hyperparameters,
     )
 
@@ -168,12 +169,6 @@ def _channel(name: str, url: str) -> dict[str, Any]:
 
 def _key(name: str, key: str | None) -> dict[str, str]:
     return {name: key} if key else {}
-
-
-def _processes(target: SageMakerTarget) -> int:
-    """Return how many ranks an instance runs: one for each device, or one without an accelerator."""
-    accelerator = instance_type(target.instance_type).accelerator
-    return accelerator.count if accelerator else 1
 
 
 def _problems(script: Script) -> Iterator[Problem]:

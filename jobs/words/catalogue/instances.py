@@ -122,7 +122,11 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 def instance_type(name: str) -> InstanceType:
     if known := find_instance_type(name):
         return known
-    raise SlipwayError(f"unknown instance type '{name}'", hint=_suggest(name))
+    otherwise = "slipway instance list --all lists the types that AWS names"
+    raise SlipwayError(
+        f"unknown instance type '{name}'",
+        hint=did_you_mean(name, names_like(name), otherwise=otherwise, most=3),
+    )
 
 
 def find_instance_type(name: str) -> InstanceType | None:
@@ -173,11 +177,6 @@ def _of_sagemaker(hardware: InstanceType, row: dict[str, str]) -> InstanceType:
     )
 
 
-def _suggest(name: str) -> str:
-    otherwise = "slipway instance list --all lists the types that AWS names"
-    return did_you_mean(name, names_like(name), otherwise=otherwise, most=3)
-
-
 def _decode(row: dict[str, str]) -> InstanceType:
     peak = float(row["peak_tflops"]) if row["peak_tflops"] else None
     accelerator = None
@@ -192,13 +191,13 @@ def _decode(row: dict[str, str]) -> InstanceType:
         own_peak, note = None, row["peak_note"]
     else:
         own_peak, note = _processor_peak(row)
-    network = float(row["network_gbps"])
+    memory, network = float(row["memory_gib"]), float(row["network_gbps"])
     return InstanceType(
         name=row["name"],
         vcpus=int(row["vcpus"]),
         cores=int(row["cores"]) if row["cores"] else None,
         threads_per_core=tuple(map(int, row["threads_per_core"].split())),
-        memory_gib=_whole(float(row["memory_gib"])),
+        memory_gib=int(memory) if memory.is_integer() else memory,
         registered_memory_mib=int(row["registered_memory_mib"]) if row["registered_memory_mib"] else None,
         architecture=row["architecture"],
         accelerator=accelerator,
@@ -238,10 +237,6 @@ def _processors() -> dict[str, dict[str, str]]:
 @lru_cache(maxsize=1)
 def _curated_rows() -> dict[str, dict[str, str]]:
     return {row["name"]: row for row in _rows("instances.csv")}
-
-
-def _whole(number: float) -> float:
-    return int(number) if number.is_integer() else number
 
 
 def _price(row: dict[str, str]) -> Price | None:

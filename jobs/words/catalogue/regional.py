@@ -7,7 +7,6 @@ A price is a row for its type and region. rates.csv has those of other terms, su
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +32,17 @@ class RegionalPrice:
 @lru_cache(maxsize=1)
 def regional_prices() -> tuple[RegionalPrice, ...]:
     """Return the rows of regions.csv, us-east-1 first for each type."""
-    return tuple(_rows())
+    text = Path(__file__).with_name("regions.csv").read_text(encoding="utf-8")
+    return tuple(
+        RegionalPrice(
+            instance_type=row["instance_type"],
+            region=row["region"],
+            usd_per_hour=_number(row["usd_per_hour"]),
+            spot_usd_per_hour=_number(row["spot_usd_per_hour"]),
+            spot_zone=row["spot_zone"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
 
 
 def price_in(instance: InstanceType, region: str) -> Price | None:
@@ -67,18 +76,6 @@ def spot_source(row: RegionalPrice) -> str:
 
 def rates_text() -> str:
     return Path(__file__).with_name("rates.csv").read_text(encoding="utf-8")
-
-
-def _rows() -> Iterator[RegionalPrice]:
-    text = Path(__file__).with_name("regions.csv").read_text(encoding="utf-8")
-    for row in csv.DictReader(text.splitlines()):
-        yield RegionalPrice(
-            instance_type=row["instance_type"],
-            region=row["region"],
-            usd_per_hour=_number(row["usd_per_hour"]),
-            spot_usd_per_hour=_number(row["spot_usd_per_hour"]),
-            spot_zone=row["spot_zone"],
-        )
 
 
 def _number(text: str) -> float | None:

@@ -31,7 +31,9 @@ def image_names(containers: Path) -> tuple[str, ...]:
 
 def container_names(containers: Path) -> tuple[str, ...]:
     """List the folders that describe containers: built from a Dockerfile here, or published by AWS."""
-    published = (path.parent.name for path in containers.glob("images/*/lock.toml") if _registry(path))
+    published = (
+        path.parent.name for path in containers.glob("images/*/lock.toml") if "registry" in lock_tables(path)
+    )
     return tuple(sorted({*image_names(containers), *published}))
 
 
@@ -44,10 +46,6 @@ def container_platforms(containers: Path, image: str) -> frozenset[tuple[str, st
         for device, architectures in tables.get("runs_on", {}).items()
         for architecture in architectures
     )
-
-
-def _registry(lock: Path) -> bool:
-    return "registry" in lock_tables(lock)
 
 
 def lock_tables(path: Path) -> Mapping[str, Any]:
@@ -92,7 +90,8 @@ def code_files(containers: Path) -> tuple[Path, ...]:
 def _walk(folder: Path) -> list[Path]:
     found: list[Path] = []
     for path in folder.iterdir():
-        if _is_junk(path):
+        hidden = path.name.startswith(".") and path.name != ".dockerignore"
+        if hidden or path.name in JUNK_FOLDERS or path.suffix in _JUNK_SUFFIXES or path.name.endswith("~"):
             continue
         if path.is_symlink():
             raise SlipwayError(
@@ -105,11 +104,6 @@ def _walk(folder: Path) -> list[Path]:
             )
         found += _walk(path) if path.is_dir() else [path]
     return found
-
-
-def _is_junk(path: Path) -> bool:
-    hidden = path.name.startswith(".") and path.name != ".dockerignore"
-    return hidden or path.name in JUNK_FOLDERS or path.suffix in _JUNK_SUFFIXES or path.name.endswith("~")
 
 
 def _belongs(path: Path, image: str) -> bool:

@@ -59,7 +59,14 @@ def settings_of_v1(smp: SmpV1, size: StepSize) -> dict[str, str]:
         layout = _layout(size.world, sharded=layout.readers, **degrees)
     refuse_without_equal(smp, _NOT_HERE_V1, _HERE, also=_unequal_in(layout, smp))
     settings = _settings(layout)
-    settings["micro_batch"] = str(_rows_of_micro_batch(size, layout, smp.microbatches))
+    rows, rest = divmod(size.global_batch, layout.readers * smp.microbatches)
+    if rest or not rows:
+        raise SlipwayError(
+            f"global_batch={size.global_batch} is no multiple of {layout.readers} readers × "
+            f"{smp.microbatches} micro-batches",
+            hint=f"set a multiple of {layout.readers * smp.microbatches}",
+        )
+    settings["micro_batch"] = str(rows)
     if layout.pipeline > 1:
         settings["pipeline_schedule"] = _SCHEDULES[smp.pipeline]
     if smp.fp16 or smp.fp16_params or smp.bf16:
@@ -112,14 +119,3 @@ def _layout(world: int, *, sharded: int = 1, tensor: int = 1, pipeline: int = 1)
 def _settings(layout: Layout) -> dict[str, str]:
     degrees = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sharded": layout.sharded}
     return {name: str(degree) for name, degree in degrees.items()}
-
-
-def _rows_of_micro_batch(size: StepSize, layout: Layout, count: int) -> int:
-    rows, rest = divmod(size.global_batch, layout.readers * count)
-    if rest or not rows:
-        raise SlipwayError(
-            f"global_batch={size.global_batch} is no multiple of {layout.readers} readers × {count} "
-            "micro-batches",
-            hint=f"set a multiple of {layout.readers * count}",
-        )
-    return rows

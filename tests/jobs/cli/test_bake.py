@@ -1,4 +1,4 @@
-"""`slipway image bake` bakes each lock once and follows it; `slipway image list` shows and deletes AMIs."""
+"""`slipway image bake` bakes each lock once and follows it; `slipway image list` lists AMIs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from slipway.jobs.cloud import aws
 from slipway.jobs.clusters.images import baked as amis
 from slipway.jobs.clusters.images import baking
 from slipway.jobs.clusters.images.baking import bake_request, images_of
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags, bakery_parameter, encode_bakery
-from tests.jobs.conftest import Slipway
+from tests.jobs.conftest import Slipway, forget_clients
 from tests.yard.conftest import REGION, point_at
 from tests.yard.services.imagebuilder.components.test_steps import bash, document
 from tests.yard.services.imagebuilder.conftest import Bakery as YardBakery
@@ -78,11 +77,9 @@ def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
     """Point the environment at a yard in which nothing is deployed yet."""
     point_at(bakery.yard, monkeypatch)
     monkeypatch.setattr(baking, "POLL_SECONDS", 0.05)
-    for made in (aws.client, aws.sender, aws.reader):
-        made.cache_clear()
+    forget_clients()
     yield Deployed(yard=bakery)
-    for made in (aws.client, aws.sender, aws.reader):
-        made.cache_clear()
+    forget_clients()
 
 
 def test_a_bake_is_followed_to_its_end_and_its_manifest_kept(deployed: Deployed, slipway: Slipway) -> None:
@@ -104,17 +101,16 @@ def test_without_wait_the_bake_goes_on_and_is_found_again(deployed: Deployed, sl
     build = json.loads(out)["build"]
     assert (code, json.loads(out)["ami_id"]) == (0, None)
     assert f"slipway image bake {IMAGE} --wait" in err
-    out = slipway.printed("image", "bake", IMAGE, "--wait", "--json")
+    again = slipway.json("image", "bake", IMAGE, "--wait", "--json")
     assert len(images_of(found)) == 1
-    assert json.loads(out)["build"] in (build, None)  # None: the bake had ended in between
+    assert again["build"] in (build, None)  # None: the bake had ended in between
 
 
 def test_a_bake_that_runs_is_followed_and_none_started_beside_it(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("echo waiting", "while true; do sleep 0.1; done")
-    _, out, _ = slipway("image", "bake", IMAGE, "--json")
-    build = json.loads(out)["build"]
+    build = slipway.json("image", "bake", IMAGE, "--json")["build"]
     code, out, err = slipway("image", "bake", IMAGE, "--json")
     assert (code, json.loads(out)["build"]) == (0, build)
     assert "is already being baked" in err
@@ -144,26 +140,23 @@ def test_what_the_pipeline_baked_is_not_baked_again_unless_asked(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true")
-    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
+    first = slipway.json("image", "bake", IMAGE, "--wait", "--json")["ami_id"]
     code, second, err = slipway("image", "bake", IMAGE, "--wait", "--json")
-    assert (code, json.loads(second)["ami_id"]) == (0, json.loads(first)["ami_id"])
+    assert (code, json.loads(second)["ami_id"]) == (0, first)
     assert "is up to date with the pipeline of cpu-mpi" in err
     assert len(images_of(found)) == 1
-    _, third, _ = slipway("image", "bake", IMAGE, "--wait", "--again", "--json")
-    assert json.loads(third)["ami_id"] != json.loads(first)["ami_id"]
+    assert slipway.json("image", "bake", IMAGE, "--wait", "--again", "--json")["ami_id"] != first
 
 
 def test_a_bake_is_undone_with_the_command_that_it_prints(deployed: Deployed, slipway: Slipway) -> None:
     found = deployed.deploy("true")
-    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
-    _, second, _ = slipway("image", "bake", IMAGE, "--wait", "--again", "--json")
-    before = json.loads(first)["ami_id"]
-    command = json.loads(second)["roll_back"]
-    assert command == f"slipway image bake {IMAGE} --use {before}"
-    code, _, _ = slipway(*command.split()[1:])
-    assert (code, deployed.parameter(found.ami_parameter)) == (0, before)
+    before = slipway.json("image", "bake", IMAGE, "--wait", "--json")["ami_id"]
+    second = slipway.json("image", "bake", IMAGE, "--wait", "--again", "--json")
+    assert second["roll_back"] == f"slipway image bake {IMAGE} --use {before}"
+    slipway.printed(*second["roll_back"].split()[1:])
+    assert deployed.parameter(found.ami_parameter) == before
     assert json.loads(deployed.parameter(found.manifest_parameter))["ami_id"] == before
-    assert amis.previous_ami(found, before) == json.loads(second)["ami_id"]
+    assert amis.previous_ami(found, before) == second["ami_id"]
 
 
 def test_an_ami_of_somebody_else_is_not_used(deployed: Deployed, slipway: Slipway) -> None:
@@ -246,10 +239,9 @@ def test_other_code_with_the_same_lock_is_baked_without_being_asked_twice(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     deployed.deploy("true")
-    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
+    first = slipway.json("image", "bake", IMAGE, "--wait", "--json")["ami_id"]
     deployed.deploy("true", recipe_version="1.0.2")
-    _, other, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
-    assert json.loads(first)["ami_id"] != json.loads(other)["ami_id"]
+    assert slipway.json("image", "bake", IMAGE, "--wait", "--json")["ami_id"] != first
 
 
 PARENT = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"

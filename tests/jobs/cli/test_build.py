@@ -17,12 +17,12 @@ from slipway.jobs.clusters.images.builds import build_request, running_build, zi
 from slipway.jobs.code.starting import build_files, write_project
 from slipway.jobs.words.images.containers import image_tag, source_files
 from slipway.jobs.words.installation import find_containers
-from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from slipway.yard.permissions.keys import ATTEMPTS
 from tests.jobs.code.projects import write
 from tests.jobs.conftest import Slipway
-from tests.jobs.deployed import register_definition
+from tests.jobs.deployed import record_target, register_definition
 from tests.jobs.words.test_targets import TARGET
 from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import RunningYard
@@ -46,12 +46,8 @@ def target(yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch) -> BatchTar
         serviceRole=make_role(yard_shell, "build", {"Service": "codebuild.amazonaws.com"}, EVERYTHING),
     )
     tag = image_tag(CONTAINERS, "gaudi")
-    return deploy(yard_shell, replace(TARGET, repository_uri=repository["repositoryUri"], image_tag=tag))
-
-
-def deploy(yard: RunningYard, target: BatchTarget) -> BatchTarget:
-    name, value = parameter_name(target.name), encode_target(target)
-    yard.client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+    target = replace(TARGET, repository_uri=repository["repositoryUri"], image_tag=tag)
+    record_target(yard_shell, target)
     return target
 
 
@@ -82,7 +78,8 @@ def test_a_projects_own_image_is_built_and_a_command_runs_in_it(
     dockerfile = {"images/vision/Dockerfile": "FROM python:3.12-slim\n"}
     monkeypatch.chdir(write(tmp_path / "mine", dockerfile))
     arn = register_definition(yard_shell, target.name)
-    target = deploy(yard_shell, replace(target, job_definition_arn=arn))
+    target = replace(target, job_definition_arn=arn)
+    record_target(yard_shell, target)
     code, out, err = slipway("image", "build", "vision", "--json")
     assert code == 0, err
     built = json.loads(out)
@@ -150,7 +147,7 @@ def test_a_dry_run_prints_the_request_and_sends_nothing(
 def test_where_two_clusters_use_the_image_one_must_be_named(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    deploy(yard_shell, replace(target, name="dl1-b"))
+    record_target(yard_shell, replace(target, name="dl1-b"))
     assert "hint: choose one: --on dl1 or --on dl1-b" in slipway.told("image", "build", "gaudi", code=1)
     slipway.told("image", "build", "gaudi", "--on", "dl1", "--dry-run")
 
@@ -167,7 +164,7 @@ def test_without_a_deployed_cluster_there_is_nowhere_to_push_and_an_unknown_imag
 def test_another_tag_than_the_job_definitions_is_pointed_out(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    deploy(yard_shell, replace(target, image_tag="older"))
+    record_target(yard_shell, replace(target, image_tag="older"))
     _, _, err = slipway("image", "build", "gaudi", "--dry-run")
     assert "the job definition of dl1 names gaudi:older" in err
 

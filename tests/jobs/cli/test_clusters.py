@@ -15,32 +15,24 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.bill import bill
 from slipway.jobs.platforms.platform import machine_warnings
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.targets import SlurmTarget, Target, encode_target, parameter_name
+from slipway.jobs.words.targets import SlurmTarget, Target, parameter_name
 from slipway.yard.endpoint import control
 from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET, SLURM_TARGET, TARGET
 from tests.waiting import until
 from tests.yard.accounts import own_image
+from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 from tests.yard.services.pcs.pcs_site import PcsSite
 
 TEMPLATE = {
-    "Resources": {
-        "Network": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.20.0.0/16"}},
-        "Logs": {"Type": "AWS::Logs::LogGroup"},
-        "Bucket": {"Type": "AWS::S3::Bucket"},
-    }
+    "Network": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.20.0.0/16"}},
+    "Logs": {"Type": "AWS::Logs::LogGroup"},
+    "Bucket": {"Type": "AWS::S3::Bucket"},
 }
 DL1 = replace(declared_cluster("dl1"), max_nodes=4)
 REFUSAL = Unanswered(action="ec2:DescribeInstances", code="UnauthorizedOperation", message="no")
-
-
-def deploy(yard: RunningYard, name: str) -> None:
-    cloudformation = yard.client("cloudformation")
-    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(TEMPLATE))
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
-    )
 
 
 def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
@@ -73,8 +65,8 @@ def test_a_cluster_that_is_not_deployed_costs_nothing_now_and_shows_every_settin
 
 
 def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
-    deploy(yard_shell, "dl1-network")
-    deploy(yard_shell, "dl1-of-somebody-else")
+    for name in ("dl1-network", "dl1-of-somebody-else"):
+        Stacks(yard_shell).create(name, TEMPLATE)
     first, _ = start_nodes(yard_shell, "dl1", 2)
     start_nodes(yard_shell, "other", 1)
     found = row(slipway)
@@ -106,7 +98,7 @@ def test_an_unknown_cluster_or_target_is_refused_with_those_that_are_there(
     assert slipway("cluster", "list", "dl2") == (1, "", cluster)
     assert slipway("cluster", "targets", "--json") == (0, "[]\n", "")
     assert slipway("cluster", "targets") == (0, "", "targets: none\n")
-    record(yard_shell, "dl1", encode_target(TARGET))
+    record_target(yard_shell, TARGET)
     target = "error: no target is called 'dl2'\nhint: deployed are dl1\n"
     assert slipway("cluster", "targets", "dl2") == (1, "", target)
 
@@ -139,14 +131,10 @@ def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> N
 # `slipway cluster targets` lists infra's records; a foreign record is reported and hides none of them.
 
 
-def record(yard: RunningYard, name: str, value: str) -> None:
-    yard.client("ssm").put_parameter(Name=parameter_name(name), Value=value, Type="String")
-
-
 def test_every_deployed_target_is_listed(yard_shell: RunningYard, slipway: Slipway) -> None:
     names = {f"c{number}" for number in range(12)}  # more than a page of SSM
     for name in names:
-        record(yard_shell, name, encode_target(replace(TARGET, name=name)))
+        record_target(yard_shell, replace(TARGET, name=name))
     listed = slipway.json("cluster", "targets", "--json")
     assert {target["name"] for target in listed} == names
     assert listed[0]["queue_arn"] == TARGET.queue_arn
@@ -155,8 +143,8 @@ def test_every_deployed_target_is_listed(yard_shell: RunningYard, slipway: Slipw
 def test_machines_and_batch_each_show_what_they_have_and_nothing_unknown(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    record(yard_shell, "c6i", encode_target(MPI_TARGET))
-    record(yard_shell, "dl1", encode_target(TARGET))
+    record_target(yard_shell, MPI_TARGET)
+    record_target(yard_shell, TARGET)
     listed = slipway.printed("cluster", "targets")
     c6i, dl1 = (slipway.printed("cluster", "targets", name) for name in ("c6i", "dl1"))
     assert MPI_TARGET.machine_image in listed
@@ -169,9 +157,9 @@ def test_machines_and_batch_each_show_what_they_have_and_nothing_unknown(
 def test_a_damaged_record_is_told_and_the_others_are_listed(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    record(yard_shell, "dl1", encode_target(TARGET))
-    record(yard_shell, "other", '{"schema": 0}')
-    record(yard_shell, "later", '{"schema": 99}')
+    record_target(yard_shell, TARGET)
+    for name, text in (("other", '{"schema": 0}'), ("later", '{"schema": 99}')):
+        yard_shell.client("ssm").put_parameter(Name=parameter_name(name), Value=text, Type="String")
     code, out, err = slipway("cluster", "targets", "--json")
     assert code == 1
     assert [target["name"] for target in json.loads(out)] == ["dl1"]
@@ -200,8 +188,7 @@ def target(yard_shell: RunningYard) -> SlurmTarget:
     workers = site.node_group(cluster)["id"]
     until(lambda: site.errors(cluster, login), lambda: "PCS never says why it starts no login node")
     made = replace(SLURM_TARGET, scheduler_cluster=cluster, login_group=login, node_group=workers)
-    record = {"Name": parameter_name(made.name), "Value": encode_target(made), "Type": "String"}
-    yard_shell.client("ssm").put_parameter(**record)
+    record_target(yard_shell, made)
     return made
 
 

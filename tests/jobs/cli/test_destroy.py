@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,13 @@ import pytest
 
 from slipway.jobs.platforms.mpi import halting
 from slipway.jobs.platforms.mpi.nodes import Clock
-from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET, TARGET
 from tests.yard.accounts import own_image
+from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 
 BUCKET = "dl1-storage-throw-away"
@@ -30,16 +31,11 @@ def deploy(yard: RunningYard, deletion_policy: str) -> None:
         "UpdateReplacePolicy": deletion_policy,
         "Properties": {"BucketName": BUCKET, "VersioningConfiguration": {"Status": "Enabled"}},
     }
-    cloudformation = yard.client("cloudformation")
-    template = json.dumps({"Resources": {"Data": bucket}})
-    cloudformation.create_stack(StackName="dl1-storage", TemplateBody=template)
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
-    )
+    Stacks(yard).create("dl1-storage", {"Data": bucket})
     for text in (b"first", b"second"):
         yard.client("s3").put_object(Bucket=BUCKET, Key="runs/a b/π", Body=text)
     target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
-    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=encode_target(target), Type="String")
+    record_target(yard, target)
 
 
 def versions(yard: RunningYard) -> int:
@@ -114,8 +110,7 @@ def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
         region="us-east-1",
         node_group="c6i-nodes",
     )
-    record = encode_target(target)
-    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=record, Type="String", Overwrite=True)
+    record_target(yard, target)
     return target
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from slipway.jobs.clusters.leftovers.removal import find_leftovers, remove
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.conftest import Slipway
 from tests.yard.accounts import own_image
+from tests.yard.cloudformation.stacks import Stacks, typed
 from tests.yard.conftest import REGION, RunningYard
 
 TAGS = [{"Key": "slipway:cluster", "Value": "dl1"}]
@@ -42,11 +42,7 @@ def stack(yard_shell: RunningYard) -> RunningYard:
     policy = resources["Key"]["Properties"]["KeyPolicy"]
     root = {"AWS": "arn:aws:iam::123456789012:root"}
     policy["Statement"].append({"Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"})
-    cloudformation = yard_shell.client("cloudformation")
-    cloudformation.create_stack(StackName="dl1-storage", TemplateBody=json.dumps({"Resources": resources}))
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 400}
-    )
+    Stacks(yard_shell).create("dl1-storage", resources)
     for text in (b"first", b"second"):
         yard_shell.client("s3").put_object(Bucket=bucket_of(yard_shell), Key="runs/π", Body=text)
     return yard_shell
@@ -55,14 +51,6 @@ def stack(yard_shell: RunningYard) -> RunningYard:
 def bucket_of(yard: RunningYard) -> str:
     (bucket,) = [each["Name"] for each in yard.client("s3").list_buckets()["Buckets"]]
     return str(bucket)
-
-
-def destroy(yard: RunningYard) -> None:
-    cloudformation = yard.client("cloudformation")
-    cloudformation.delete_stack(StackName="dl1-storage")
-    cloudformation.get_waiter("stack_delete_complete").wait(
-        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 400}
-    )
 
 
 def listed(slipway: Slipway) -> Any:
@@ -78,7 +66,7 @@ def test_what_a_stack_owns_is_no_leftover_and_nothing_of_it_is_deleted(
 
 
 def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYard, slipway: Slipway) -> None:
-    destroy(stack)
+    Stacks(stack).delete("dl1-storage")
     found = listed(slipway)
     assert [each["kind"] for each in found] == KINDS
     costs = {each["kind"]: each["usd_per_month"] for each in found}
@@ -96,20 +84,16 @@ def test_a_machine_whose_stack_is_gone_is_a_leftover_with_its_price_and_is_ended
     yard_shell: RunningYard,
 ) -> None:
     """A bakery that is destroyed during a bake has lost the role that would end its machine."""
-    ec2, cloudformation = yard_shell.client("ec2"), yard_shell.client("cloudformation")
-    body, machines = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}), {}
+    ec2, stacks, machines = yard_shell.client("ec2"), Stacks(yard_shell), {}
     for tag, owner, stack in TAGGED:
         wanted = {"ResourceType": "instance", "Tags": [{"Key": tag, "Value": owner}]}
         one = {"InstanceType": "c6i.large", "MinCount": 1, "MaxCount": 1, "TagSpecifications": [wanted]}
         started = ec2.run_instances(ImageId=own_image(ec2), **one)
         machines[owner] = started["Instances"][0]["InstanceId"]
-        cloudformation.create_stack(StackName=stack, TemplateBody=body)
+        stacks.create(stack, {"Topic": typed("AWS::SNS::Topic")})
     assert find_leftovers(REGION).leftovers == ()
     for _, _, stack in TAGGED:
-        cloudformation.delete_stack(StackName=stack)
-        cloudformation.get_waiter("stack_delete_complete").wait(
-            StackName=stack, WaiterConfig={"Delay": 0.05, "MaxAttempts": 400}
-        )
+        stacks.delete(stack)
     found = find_leftovers(REGION).leftovers
     assert {each.owner: each.id for each in found} == machines
     assert {each.kind for each in found} == {LeftoverKind.MACHINE}
@@ -172,7 +156,7 @@ def test_backups_that_outlive_their_files_are_listed_with_their_end_and_left_alo
 def test_an_interrupted_deletion_is_finished_by_the_next_and_the_key_goes_last(
     stack: RunningYard, slipway: Slipway
 ) -> None:
-    destroy(stack)
+    Stacks(stack).delete("dl1-storage")
     script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.SERVER_ERROR, times=None))
     code, _, _ = slipway(*DELETE, "dl1")
     unscript(stack)
@@ -186,7 +170,7 @@ def test_an_interrupted_deletion_is_finished_by_the_next_and_the_key_goes_last(
 
 
 def test_a_key_stays_while_what_it_encrypts_cannot_be_seen(stack: RunningYard, slipway: Slipway) -> None:
-    destroy(stack)
+    Stacks(stack).delete("dl1-storage")
     silent = Fault(service="efs", operation="DescribeFileSystems", kind=FaultKind.SERVER_ERROR, times=None)
     script(stack, silent)
     code, _, err = slipway(*DELETE, "dl1")

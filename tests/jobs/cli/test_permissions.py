@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from slipway.jobs.clusters.permissions import PolicyScope, grants_for, policy
-from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from slipway.yard.endpoint import ACCOUNT, control
 from tests.architecture.tracked import ROOT
 from tests.jobs.conftest import Slipway
-from tests.jobs.deployed import deploy_sagemaker_target, deploy_target, register_definition
+from tests.jobs.deployed import deploy_sagemaker_target, deploy_target, record_target, register_definition
 from tests.yard.asking import BY_ACCOUNT, make_role
 from tests.yard.conftest import REGION, RunningYard
 
@@ -49,17 +48,11 @@ def dl1(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     target = deploy_target(yard_shell)
     repository = yard_shell.client("ecr").create_repository(repositoryName="dl1-storage-image1")["repository"]
-    named(yard_shell, target, repository["repositoryUri"])
+    definition = register_definition(yard_shell, "dl1-JobA1")
+    own = replace(target, job_definition_arn=definition, repository_uri=repository["repositoryUri"])
+    record_target(yard_shell, own)
     yield yard_shell
     control(yard_shell, "POST", "/caller-role", "")
-
-
-def named(yard: RunningYard, target: BatchTarget, repository: str) -> None:
-    definition = register_definition(yard, "dl1-JobA1")
-    record = encode_target(replace(target, job_definition_arn=definition, repository_uri=repository))
-    yard.client("ssm").put_parameter(
-        Name=parameter_name(target.name), Value=record, Type="String", Overwrite=True
-    )
 
 
 def printed_policy(slipway: Slipway, purpose: str) -> Any:

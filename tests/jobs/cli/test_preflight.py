@@ -13,8 +13,8 @@ from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.capacity import Quota, Reservation, ask_quota, ask_reservation
 from slipway.jobs.clusters.preflight import facts
 from slipway.jobs.words.installation import find_containers
-from slipway.jobs.words.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import TARGET
 from tests.yard.accounts import stand_in
 from tests.yard.conftest import REGION, RunningYard
@@ -97,9 +97,7 @@ def test_without_credentials_one_check_fails_and_no_other_is_tried(
 def test_a_pushed_image_is_found_by_the_tag_of_the_job_definition(yard_shell: RunningYard) -> None:
     repository = yard_shell.client("ecr").create_repository(repositoryName="slipway/gaudi")["repository"]
     target = replace(TARGET, repository_uri=repository["repositoryUri"], image_tag="abc")
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name("dl1"), Value=encode_target(target), Type="String"
-    )
+    record_target(yard_shell, target)
     cluster = declared_cluster("dl1")
     assert facts.ask_target(cluster) == target
     assert facts.ask_pushed(target) is False

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slipway.infra.declare.declared import declared_cluster
-from slipway.jobs.cli.cli import run
 from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, RunningMachines
 from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.targets import encode_target, parameter_name
 from slipway.yard.endpoint import control
+from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
@@ -33,15 +32,14 @@ def fresh_account(yard_shell: RunningYard) -> None:
     control(yard_shell, "POST", "/reset")
 
 
-def quotas(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, dict[str, Any]]:
-    assert run(["cluster", "quota", "dl1", "--json", *options]) == 0
-    return {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
+def quotas(slipway: Slipway, *options: str) -> dict[str, dict[str, Any]]:
+    return {quota["code"]: quota for quota in slipway.json("cluster", "quota", "dl1", "--json", *options)}
 
 
 def test_the_nodes_and_the_bake_of_their_ami_are_held_against_the_account(
-    capsys: pytest.CaptureFixture[str],
+    slipway: Slipway,
 ) -> None:
-    found = quotas(capsys)
+    found = quotas(slipway)
     assert {code: (each["needed"], each["allowed"]) for code, each in found.items()} == {
         DL: (16 * 96 + OTHER_DL, 0),
         STANDARD: (64 + OTHER_STANDARD, 5),
@@ -50,12 +48,10 @@ def test_the_nodes_and_the_bake_of_their_ami_are_held_against_the_account(
     assert found[STANDARD]["counted"] == "64 of dl1, 256 of c6i, 2 of trn1"
 
 
-def test_what_lacks_is_requested_once_and_waited_for(
-    capsys: pytest.CaptureFixture[str], yard_shell: RunningYard
-) -> None:
-    asked = quotas(capsys, "-c", "dl1.max_nodes=2", "--request")
+def test_what_lacks_is_requested_once_and_waited_for(slipway: Slipway, yard_shell: RunningYard) -> None:
+    asked = quotas(slipway, "-c", "dl1.max_nodes=2", "--request")
     assert asked[DL]["requested"] == 2 * 96 + OTHER_DL
-    granted = quotas(capsys, "-c", "dl1.max_nodes=2", "--request", "--wait")
+    granted = quotas(slipway, "-c", "dl1.max_nodes=2", "--request", "--wait")
     assert {code: each["allowed"] for code, each in granted.items()} == {
         DL: 2 * 96 + OTHER_DL,
         STANDARD: 64 + OTHER_STANDARD,
@@ -65,40 +61,37 @@ def test_what_lacks_is_requested_once_and_waited_for(
 
 
 def test_a_quota_that_was_granted_since_the_look_is_not_requested_again(
-    capsys: pytest.CaptureFixture[str],
+    slipway: Slipway,
 ) -> None:
     before = find_quotas(declared_cluster("dl1", ["dl1.max_nodes=2"]))
     assert not any(quota.suffices for quota in before)
-    quotas(capsys, "-c", "dl1.max_nodes=2", "--request", "--wait")
+    quotas(slipway, "-c", "dl1.max_nodes=2", "--request", "--wait")
     assert all(request_increase(quota).suffices for quota in before)
 
 
 @pytest.mark.parametrize(("market", "code"), [("on-demand", "L-09B4A649"), ("spot", "L-09D56C4F")])
 def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(
-    capsys: pytest.CaptureFixture[str], market: str, code: str
+    slipway: Slipway, market: str, code: str
 ) -> None:
-    chosen = ["-c", f"sagemaker.market={market}", "--json"]
-    run(["cluster", "quota", "sagemaker", *chosen])
-    before = {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
+    asked = ("cluster", "quota", "sagemaker", "-c", f"sagemaker.market={market}", "--json")
+    before = {quota["code"]: quota for quota in slipway.json(*asked)}
     assert (before[code]["needed"], before[code]["allowed"], before[code]["unit"]) == (2, 0, "instances")
     assert (before[LONGEST]["allowed"], before[LONGEST]["unit"]) == (432_000, "seconds")
-    assert run(["cluster", "quota", "sagemaker", *chosen, "--request", "--wait"]) == 0
-    after = {quota["code"]: quota["allowed"] for quota in json.loads(capsys.readouterr().out)}
+    after = {quota["code"]: quota["allowed"] for quota in slipway.json(*asked, "--request", "--wait")}
     assert after == {code: 2, LONGEST: 432_000}
 
 
 def test_without_credentials_it_says_where_to_get_some(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert run(["cluster", "quota", "sagemaker"]) == 1
-    assert "hint: " in capsys.readouterr().err
+    assert "hint: " in slipway.told("cluster", "quota", "sagemaker", code=1)
 
 
-def test_a_quota_that_service_quotas_does_not_list_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cluster", "quota", "sagemaker", "-c", "sagemaker.instance_type=ml.p5.48xlarge"]) == 1
-    said = capsys.readouterr().err
+def test_a_quota_that_service_quotas_does_not_list_is_no_number(slipway: Slipway) -> None:
+    unlisted = ("-c", "sagemaker.instance_type=ml.p5.48xlarge")
+    said = slipway.told("cluster", "quota", "sagemaker", *unlisted, code=1)
     assert "lists none for a job of sagemaker, such as 'ml.p5.48xlarge for training job usage'" in said
 
 
@@ -126,34 +119,32 @@ def test_a_request_that_is_granted_while_it_is_looked_at_is_no_refusal(
         needed_quotas.wait_for_quotas(cluster, ALONE, pause=lambda _: None)
 
 
-def standard(capsys: pytest.CaptureFixture[str], cluster: str) -> dict[str, Any]:
-    assert run(["cluster", "quota", cluster, "--json"]) == 0
-    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["code"] == STANDARD]
+def standard(slipway: Slipway, cluster: str) -> dict[str, Any]:
+    asked = slipway.json("cluster", "quota", cluster, "--json")
+    (found,) = [each for each in asked if each["code"] == STANDARD]
     return found  # type: ignore[no-any-return]  # JSON
 
 
 def test_a_login_node_is_counted_beside_the_nodes_of_other_clusters(
-    capsys: pytest.CaptureFixture[str],
+    slipway: Slipway,
 ) -> None:
-    found = standard(capsys, "trn1")
+    found = standard(slipway, "trn1")
     assert found["purpose"] == "the login node of trn1"
     assert (found["needed"], found["counted"]) == (2 + 256, "2 of trn1, 256 of c6i")
 
 
 def test_what_another_project_deployed_and_what_runs_besides_is_counted(
-    capsys: pytest.CaptureFixture[str], yard_shell: RunningYard
+    slipway: Slipway, yard_shell: RunningYard
 ) -> None:
     theirs = replace(MPI_TARGET, name="theirs", instance_type="c6i.16xlarge", max_nodes=3)
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name(theirs.name), Value=encode_target(theirs), Type="String"
-    )
+    record_target(yard_shell, theirs)
     control(yard_shell, "POST", "/grant-quota", {"code": STANDARD, "vcpus": 6})
     ec2 = yard_shell.client("ec2")
     for name, value in (("Name", "mine"), (CLUSTER_TAG, "c6i"), ("CreatedBy", "EC2 Image Builder")):
         tags = [{"ResourceType": "instance", "Tags": [{"Key": name, "Value": value}]}]
         one = {"InstanceType": "t3.nano", "MinCount": 1, "MaxCount": 1, "TagSpecifications": tags}
         ec2.run_instances(ImageId=own_image(ec2), **one)
-    assert standard(capsys, "trn1")["counted"] == (
+    assert standard(slipway, "trn1")["counted"] == (
         "2 of trn1, 256 of c6i, 192 of theirs, 2 of other machines that run"
     )
 

@@ -17,8 +17,8 @@ from slipway.jobs.cli import curves
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.logs import LogLine
 from slipway.jobs.words.run import JobState
-from slipway.jobs.words.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import TARGET
 from tests.yard.conftest import RunningYard
 
@@ -29,9 +29,7 @@ BUCKET = "dl1-storage-of-datasets"
 def bucket(yard_shell: RunningYard) -> RunningYard:
     yard_shell.client("s3").create_bucket(Bucket=BUCKET)
     target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name("dl1"), Value=encode_target(target), Type="String"
-    )
+    record_target(yard_shell, target)
     return yard_shell
 
 

@@ -10,9 +10,9 @@ import pytest
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import submit
 from slipway.jobs.words.job import DoesNotFit, Job
-from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
-from tests.jobs.deployed import deploy_target, job_names
+from tests.jobs.deployed import deploy_target, job_names, record_target
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.conftest import RunningYard
 from tests.yard.services.batch.conftest import Cluster
@@ -114,10 +114,7 @@ def test_a_job_of_another_cluster_is_refused_with_where_it_is(yard_shell: Runnin
 
 
 def test_a_job_of_another_platform_is_refused_with_where_it_is(yard_shell: RunningYard) -> None:
-    record = encode_target(MPI_TARGET)
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name(MPI_TARGET.name), Value=record, Type="String", Overwrite=True
-    )
+    record_target(yard_shell, MPI_TARGET)
     data = submit(DATA, "dl1")
     train = Job(name="bert", recipe="bert_pretrain", nodes=2, depends_on=(data.prepared.name,))
     with pytest.raises(DoesNotFit, match="is a job of 'dl1', but one on 'c6i' cannot wait for it"):

@@ -25,10 +25,10 @@ from slipway.jobs.submit.submission import (
 )
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.recipes import UnknownRecipe
-from slipway.jobs.words.targets import BatchTarget, Target, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget, Target
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
-from tests.jobs.deployed import job_names
+from tests.jobs.deployed import job_names, record_target
 from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
@@ -172,9 +172,7 @@ def test_a_cluster_whose_image_lacks_trl_is_warned_of_before_ranks_end_for_it(
     target: BatchTarget, yard_shell: RunningYard, image: str, is_warned: bool
 ) -> None:
     gpus = replace(target, name="gpus", instance_type="p5.48xlarge", image=image)
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name("gpus"), Value=encode_target(gpus), Type="String"
-    )
+    record_target(yard_shell, gpus)
     job = Job(name="tuned", recipe="sft", nodes=1)
     said = f"image '{image}' is not known to hold trl"
     assert any(line.startswith(said) for line in prepare(job, "gpus").warnings) == is_warned
@@ -183,9 +181,7 @@ def test_a_cluster_whose_image_lacks_trl_is_warned_of_before_ranks_end_for_it(
 
 
 def test_an_image_where_nodes_run_no_containers_is_refused_with_what_to_do(yard_shell: RunningYard) -> None:
-    yard_shell.client("ssm").put_parameter(
-        Name=parameter_name("c6i"), Value=encode_target(replace(MPI_TARGET, name="c6i")), Type="String"
-    )
+    record_target(yard_shell, MPI_TARGET)
     job = Job(name="own", recipe="smoke", nodes=1, image="vision")
     with pytest.raises(DoesNotFit, match="the nodes of 'c6i' run no containers") as refused:
         prepare(job, "c6i")
