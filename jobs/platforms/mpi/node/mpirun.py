@@ -76,23 +76,17 @@ def run_everywhere(where: NodePaths, work: MpirunWork, folder: Path, lock: int, 
     code_file = folder / "exit-code"
     code_file.unlink(missing_ok=True)
     say(opening(launch))
-    with _start(where, work, launch, folder, lock) as process:
-        code, lost = _until_end(where, work, process, say)
-    lost = lost if code else ()
-    return Ended(code=_true_code(code_file, code, lost), dead=lost)
-
-
-def _start(
-    where: NodePaths, work: MpirunWork, launch: Launch, folder: Path, lock: int
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    with subprocess.Popen(
         mpirun_words(work.mpi, launch),
         env={**_own_environment(where, work), **mpirun_environment(work.mpi, launch)},
         cwd=folder,
         stdin=subprocess.PIPE,  # open and silent: some MPIs read an end of file again and again
         start_new_session=True,
         pass_fds=(lock,),
-    )
+    ) as process:
+        code, lost = _until_end(where, work, process, say)
+    lost = lost if code else ()
+    return Ended(code=_true_code(code_file, code, lost), dead=lost)
 
 
 def _until_end(
@@ -170,15 +164,13 @@ def _own_environment(where: NodePaths, work: MpirunWork) -> dict[str, str]:
 
 def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
     """Wait until mpirun ends, or hosts have missed several probes in a row; return those hosts."""
-    missed = dict.fromkeys((member.name for member in work.members), 0)
+    names = [member.name for member in work.members]
+    addresses = [member.address for member in work.members]
+    missed = dict.fromkeys(names, 0)
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PROBE_SECONDS)
             return ()
-        names, addresses = (
-            [member.name for member in work.members],
-            [member.address for member in work.members],
-        )
         silent = nodes.unreachable(where, names, addresses)
         missed = {host: count + 1 if host in silent else 0 for host, count in missed.items()}
         if dead := tuple(host for host, count in missed.items() if count >= _PROBES):
