@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -48,7 +48,6 @@ class Heard:
 
     warned: bool = False
     ended: bool = False
-    previous: dict[int, object] = field(default_factory=dict)
 
     def listen(self) -> None:
         signal.signal(signal.SIGUSR1, self._hear)
