@@ -47,9 +47,8 @@ def _bucket(leftover: Leftover, region: str) -> None:
         objects = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
         if objects:
             answer = s3.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
-            errors = answer.get("Errors", [])
-            if errors:
-                first = errors[0]
+            if answer.get("Errors"):
+                first = answer["Errors"][0]
                 raise SlipwayError(
                     f"S3 did not delete {first['Key']!r} of {name}: {first['Code']}, {first['Message']}",
                     hint=allow("s3:DeleteObjectVersion", "leftovers"),
@@ -63,10 +62,14 @@ def _file_system(leftover: Leftover, region: str) -> None:
     for target in reading.describe_mount_targets(FileSystemId=name)["MountTargets"]:
         if target["LifeCycleState"] not in ("deleting", "deleted"):
             efs.delete_mount_target(MountTargetId=target["MountTargetId"])
-    _await(
-        lambda: not reading.describe_mount_targets(FileSystemId=name)["MountTargets"],
-        f"the mount targets of {name} are still there",
-    )
+    end = time.monotonic() + _WAIT_SECONDS
+    while reading.describe_mount_targets(FileSystemId=name)["MountTargets"]:
+        if time.monotonic() > end:
+            raise SlipwayError(
+                f"the mount targets of {name} are still there after {_WAIT_SECONDS:.0f} s",
+                hint="run the same command again",
+            )
+        time.sleep(_POLL_SECONDS)
     efs.delete_file_system(FileSystemId=name)
 
 
@@ -109,14 +112,6 @@ def _ami(leftover: Leftover, region: str) -> None:
     found = {parameter["Name"]: parameter["Value"] for page in pages for parameter in page["Parameters"]}
     for parameter in list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []:
         ssm.delete_parameter(Name=parameter)
-
-
-def _await(is_done: Callable[[], bool], words: str) -> None:
-    end = time.monotonic() + _WAIT_SECONDS
-    while not is_done():
-        if time.monotonic() > end:
-            raise SlipwayError(f"{words} after {_WAIT_SECONDS:.0f} s", hint="run the same command again")
-        time.sleep(_POLL_SECONDS)
 
 
 REMOVERS: Mapping[LeftoverKind, Remover] = {

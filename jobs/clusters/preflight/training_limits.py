@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.infra.declare.types import Cluster, SageMakerCluster
@@ -53,27 +53,22 @@ def ask_training(cluster: Cluster, hood: Neighbourhood) -> TrainingLimits | Unan
     quotas = _ask_quotas(cluster.region)
     if isinstance(quotas, Unanswered):
         return quotas
+    alike = [
+        each
+        for each in hood.clusters
+        if each.kind == TRAINING_KIND and each.instance_type == cluster.instance_type
+    ]
     return TrainingLimits(
         instances=quotas.get(instance_quota(cluster)),
         warm_pool=quotas.get(WARM_POOL.format(cluster.instance_type)),
         longest_job=quotas.get(LONGEST),
         log=_ask_log(cluster.region),
-        instances_of_others=tuple(_share(each) for each in _alike(cluster, hood)),
-        warm_of_others=tuple(
-            _share(each) for each in hood.clusters if each.is_warm and _has_instances(each, cluster)
+        # Spot has another quota of instances.
+        instances_of_others=tuple(
+            _share(each) for each in alike if (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET)
         ),
+        warm_of_others=tuple(_share(each) for each in alike if each.is_warm),
     )
-
-
-def _alike(cluster: Cluster, hood: Neighbourhood) -> Iterator[Neighbour]:
-    """Yield the clusters whose jobs count against the same quota of instances; Spot has another quota."""
-    for each in hood.clusters:
-        if _has_instances(each, cluster) and (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET):
-            yield each
-
-
-def _has_instances(other: Neighbour, cluster: Cluster) -> bool:
-    return other.kind == TRAINING_KIND and other.instance_type == cluster.instance_type
 
 
 def _share(cluster: Neighbour) -> QuotaShare:
