@@ -78,10 +78,13 @@ class NoImage(SlipwayError):
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
     refuse_misfit(job, target)
     refuse_foreign_registry(target)
-    uri = job.image or _published(target)
+    # In the yard, nodes run this checkout in place of an image of AWS's own.
+    is_published = is_published_by_aws(target.repository_uri)
+    is_pulled = is_published and not aws.is_in_yard()
+    uri = job.image or (f"{target.repository_uri}:{target.image_tag}" if is_pulled else None)
     image = find_image(uri, target) if uri else None
     digest = image.digest if image else find_digest(target, target.image_tag)
-    code = own_bundle().digest if job.image is None and is_published_by_aws(target.repository_uri) else None
+    code = own_bundle().digest if job.image is None and is_published else None
     known_digest, words = digest if isinstance(digest, str) else None, image_words(job, target, code)
     if known_digest:
         repository = image.repository if image else target.repository_uri.partition("/")[2]
@@ -135,13 +138,6 @@ def make_ready(prepared: BatchPrepared, say: Say) -> None:
         if not batch.describe_job_definitions(jobDefinitionName=name, status="ACTIVE")["jobDefinitions"]:
             batch.register_job_definition(**register)
             say(f"registered the job definition {name}")
-
-
-def _published(target: BatchTarget) -> str | None:
-    """Return the image of AWS's own that the cluster runs; None in the yard, which runs this checkout."""
-    if aws.is_in_yard() or not is_published_by_aws(target.repository_uri):
-        return None
-    return f"{target.repository_uri}:{target.image_tag}"
 
 
 def send(prepared: BatchPrepared, taker: None) -> str:

@@ -123,7 +123,10 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
     """
     target = prepared.target
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
-    for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
+    channels = prepared.request.create.get("InputDataConfig", ())
+    sources = [source for each in channels if (source := each["DataSource"].get("S3DataSource"))]
+    buckets = [str(source["S3Uri"]).removeprefix(_S3).split("/", 1)[0] for source in sources]
+    for bucket in dict.fromkeys([target.bucket, *buckets]):
         refuse_foreign_bucket(bucket, target)
     upload(pack_for(target), prepared.request.digest, target, say)
 
@@ -205,12 +208,6 @@ def _warnings(request: SageMakerRequest, recipe: Recipe, target: SageMakerTarget
             f"with {BUCKET_PACKAGE}; an image of AWS lacks it, and the cluster has no way to fetch it: "
             "declare a file system or a way to the internet"
         )
-
-
-def _buckets_read(request: SageMakerRequest) -> Iterator[str]:
-    for channel in request.create.get("InputDataConfig", ()):
-        if source := channel["DataSource"].get("S3DataSource"):
-            yield str(source["S3Uri"]).removeprefix(_S3).split("/", 1)[0]
 
 
 def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:

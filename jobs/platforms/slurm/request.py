@@ -268,6 +268,8 @@ def sbatch_options(work: BatchWork) -> tuple[str, ...]:
 
 
 def batch_script(work: BatchWork) -> str:
+    for name in work.environment:  # names are ours, values may be anything
+        assert name.isidentifier(), f"no name of a variable: {name!r}"
     words = [
         *(PYTHON, "-m", NODE_MODULE, "train"),
         *("--phase", work.phase),
@@ -283,15 +285,8 @@ def batch_script(work: BatchWork) -> str:
         [
             "#!/bin/bash",
             f"# Written by Slipway for {work.name}; Slurm runs it again for every attempt.",
-            *_exports(work.environment),
+            *(f"export {name}={quote(value)}" for name, value in sorted(work.environment.items())),
             f"exec {' '.join(map(quote, words))}",
             "",
         ]
     )
-
-
-def _exports(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line for each variable; names are ours, values may be anything."""
-    for name, value in sorted(environment.items()):
-        assert name.isidentifier(), f"no name of a variable: {name!r}"
-        yield f"export {name}={quote(value)}"

@@ -16,7 +16,7 @@ from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.job_credentials import close_metadata, hand_out
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
-from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
+from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish
 from slipway.jobs.platforms.on_nodes import write_through, write_whole
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.mpi import (
@@ -47,7 +47,12 @@ def join(where: NodePaths, setup: Setup) -> None:
     if user.uid != os.geteuid():  # otherwise nothing can be kept from jobs
         close_metadata()
     establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
-    _make_folders(where, setup, user)
+    mount = setup.file_system_mount
+    folders = [where.run, *([Path(mount) / name for name in _SHARED] if mount else [])]
+    for folder in (each for each in folders if not each.exists()):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            shutil.chown(folder, user.uid, user.gid)
     hand_out(where, setup, user)
     reload_sshd(where)
     where.joined.parent.mkdir(parents=True, exist_ok=True)
@@ -82,15 +87,6 @@ def _start_sshd(unit: str) -> None:
         raise NotWhole(
             f"{unit} does not start, so no job can reach this node", hint=f"systemctl status {unit}"
         )
-
-
-def _make_folders(where: NodePaths, setup: Setup, user: User) -> None:
-    mount = setup.file_system_mount
-    for folder in (where.run, *([Path(mount) / name for name in _SHARED] if mount else [])):
-        if not folder.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.geteuid() == 0:
-                shutil.chown(folder, user.uid, user.gid)
 
 
 def _systemctl(*words: str) -> int:

@@ -101,7 +101,14 @@ def _until_end(
         dead = ()
     if dead:
         say_dead(dead, say)
-    code, silent = _end(where, work, process, dead)
+    # End the job on every host that answers.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_FAREWELL_SECONDS)
+    silent = _end_everywhere(where, work, dead, 0.0)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    ended = process.wait()
+    code = ended if ended >= 0 else 128 - ended
     if silent and code:  # mpirun or a launcher noticed the loss before us
         say_dead(silent, say)
     return code, (*dead, *silent)
@@ -179,19 +186,6 @@ def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes])
 
 def say_dead(dead: Sequence[str], say: Say) -> None:
     say(f"error: host {', '.join(dead)} no longer answers; the job ends on all others")
-
-
-def _end(
-    where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], dead: Sequence[str]
-) -> tuple[int, tuple[str, ...]]:
-    """End the job on every host that answers; return mpirun's exit code and the hosts that did not answer."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_FAREWELL_SECONDS)
-    silent = _end_everywhere(where, work, dead, 0.0)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    code = process.wait()
-    return code if code >= 0 else 128 - code, silent
 
 
 def _end_everywhere(

@@ -85,7 +85,13 @@ def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -
         lent = where.keys / USER_KEY
         os.chown(lent, os.geteuid(), user.gid, follow_symlinks=False)
         lent.chmod(_LENT)
-    _write_configuration(where, public_key_text(seed), user)
+    public = public_key_text(seed)
+    write_whole(where.own / "known_hosts", f"@cert-authority * {public}\n")
+    write_whole(where.own / "user_authority.pub", f"{public}\n")
+    write_whole(where.client, _client_text(where, user))
+    program = f'#!/bin/sh\nexec ssh -F {shlex.quote(str(where.client))} "$@"\n'
+    write_whole(where.ssh_program, program, PROGRAM)
+    write_whole(where.ssh / "sshd_config.d/slipway.conf", server_text(where, user))
     return is_new
 
 
@@ -113,15 +119,6 @@ def _keygen(*words: str) -> None:
     subprocess.run(
         ["ssh-keygen", "-q", *words], check=True, stdin=subprocess.DEVNULL, timeout=_KEYGEN_SECONDS
     )
-
-
-def _write_configuration(where: NodePaths, authority: str, user: User) -> None:
-    write_whole(where.own / "known_hosts", f"@cert-authority * {authority}\n")
-    write_whole(where.own / "user_authority.pub", f"{authority}\n")
-    write_whole(where.client, _client_text(where, user))
-    program = f'#!/bin/sh\nexec ssh -F {shlex.quote(str(where.client))} "$@"\n'
-    write_whole(where.ssh_program, program, PROGRAM)
-    write_whole(where.ssh / "sshd_config.d/slipway.conf", server_text(where, user))
 
 
 def _client_text(where: NodePaths, user: User) -> str:

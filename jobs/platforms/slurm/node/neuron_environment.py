@@ -87,7 +87,9 @@ def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
             f"the installed neuronx-cc is {node.compiler}; its settings are known for {known}",
             hint="bake the AMI from its lock, or add a row to RELEASES in slurm/node/neuron_environment.py",
         )
-    has_old_kernel = node.has_efa and _version(node.kernel) < _FORK_SAFE_SINCE
+    found = re.match(r"([0-9]+)\.([0-9]+)", node.kernel)
+    kernel = (int(found[1]), int(found[2])) if found else (0, 0)
+    has_old_kernel = node.has_efa and kernel < _FORK_SAFE_SINCE
     table = {
         "NEURON_RT_ROOT_COMM_ID": (
             f"{node.main_address}:{ROOT_PORT}",
@@ -167,8 +169,3 @@ def describe(where: SlurmNodePaths, facts: SlurmNodeFacts) -> str:
     names = {each.name for each in neuron_variables(node)}
     left = [f"# {name} is not set: {reason}" for name, reason in LEFT_OUT.items() if name not in names]
     return "\n".join([*set_, *left])
-
-
-def _version(text: str) -> tuple[int, int]:
-    found = re.match(r"([0-9]+)\.([0-9]+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
