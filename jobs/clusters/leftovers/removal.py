@@ -165,7 +165,8 @@ def _stacks(owners: Collection[str], region: str) -> list[str]:
     """Return the names of the stacks of these clusters, and of the bakeries."""
     found = _answered(ask_all(reader("cloudformation", region), "DescribeStacks", "Stacks"))
     makers = {*owners, *map(bakery_stack_name, owners)}
-    return [each["StackName"] for each in found if _is_of(each["StackName"], makers)]
+    names = [each["StackName"] for each in found]
+    return [name for name in names if any(name == each or name.startswith(f"{each}-") for each in makers)]
 
 
 def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
@@ -183,11 +184,6 @@ def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
         for resource in resources
         if resource["ResourceStatus"] != _GONE
     )
-
-
-def _is_of(stack: str, owners: Collection[str]) -> bool:
-    """Return True if the stack's name is an owner's name, or begins with one and a hyphen."""
-    return any(stack == owner or stack.startswith(f"{owner}-") for owner in owners)
 
 
 def _answered(answer: object) -> list[dict[str, str]]:

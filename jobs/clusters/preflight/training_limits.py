@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.infra.declare.types import Cluster, SageMakerCluster
@@ -50,9 +49,16 @@ class TrainingLimits:
 def ask_training(cluster: Cluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
     if not isinstance(cluster, SageMakerCluster):
         return None
-    quotas = _ask_quotas(cluster.region)
-    if isinstance(quotas, Unanswered):
-        return quotas
+    service_quotas = reader("service-quotas", cluster.region)
+    answer = ask_all(service_quotas, "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
+    if isinstance(answer, Unanswered):
+        return answer
+    quotas = {
+        str(each["QuotaName"]): TrainingQuota(
+            code=each["QuotaCode"], name=each["QuotaName"], value=float(each["Value"])
+        )
+        for each in answer
+    }
     alike = [
         each
         for each in hood.clusters
@@ -73,19 +79,6 @@ def ask_training(cluster: Cluster, hood: Neighbourhood) -> TrainingLimits | Unan
 
 def _share(cluster: Neighbour) -> QuotaShare:
     return QuotaShare(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
-
-
-def _ask_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
-    """Return every quota of SageMaker that Service Quotas lists, by name."""
-    answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
-    if isinstance(answer, Unanswered):
-        return answer
-    return {
-        str(each["QuotaName"]): TrainingQuota(
-            code=each["QuotaCode"], name=each["QuotaName"], value=float(each["Value"])
-        )
-        for each in answer
-    }
 
 
 def instance_quota(cluster: Cluster) -> str:

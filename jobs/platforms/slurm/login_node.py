@@ -12,7 +12,7 @@ from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES, build_command
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, translate
-from slipway.jobs.words.slurm import GROUP_TAG, SlurmAnswer, SlurmNode, SlurmRecord, decode_answer
+from slipway.jobs.words.slurm import GROUP_TAG, SlurmAnswer, SlurmNode, decode_answer
 from slipway.jobs.words.targets import SlurmTarget
 
 WAIT_SECONDS = 300.0  # that the run document gives its program
@@ -199,14 +199,14 @@ def refused_workers(names: Iterable[str], answer: SlurmAnswer, target: SlurmTarg
 
 
 def misses_nodes(name: str, answer: SlurmAnswer) -> bool:
-    """Return True if a job of a submission waits for nodes, and launches of some have failed."""
-    return any(_misses_nodes(record, answer) for record in answer.jobs if record.name == name)
+    """Return True if a job of a submission waits for nodes, and launches of some have failed.
 
-
-def _misses_nodes(record: SlurmRecord, answer: SlurmAnswer) -> bool:
-    """Return False while the job's nodes are starting: an earlier refusal may be over."""
-    is_waiting = translate(STATES, record.state) is JobState.WAITING
-    if not is_waiting or not (record.reason or "None").startswith(_FOR_NODES):
-        return False
-    own = sum(attempt.job == record.id for attempt in answer.attempts)
-    return record.restarts > own or bool(node_reasons(answer.nodes))
+    While its nodes are starting it does not wait: an earlier refusal may be over.
+    """
+    for record in answer.jobs:
+        is_waiting = record.name == name and translate(STATES, record.state) is JobState.WAITING
+        if is_waiting and (record.reason or "None").startswith(_FOR_NODES):
+            own = sum(attempt.job == record.id for attempt in answer.attempts)
+            if record.restarts > own or node_reasons(answer.nodes):
+                return True
+    return False
