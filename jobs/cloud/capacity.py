@@ -15,9 +15,6 @@ from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, SPOT
 
 SERVICE = "ec2"
-# Names of a market's quotas, with the letters of the families that each counts.
-_QUOTA_NAMES = {SPOT: r"All (.+) Spot Instance Requests"}
-_ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,8 @@ def ask_quotas(region: str) -> list[Mapping[str, Any]] | Unanswered:
 def find_quota(quotas: Iterable[Mapping[str, Any]], instance_type: str, market: str) -> Quota | None:
     """Find the quota by its name (Running On-Demand DL instances, …), since AWS promises no code."""
     family = re.match(r"[a-z]+", instance_type)
-    named = _QUOTA_NAMES.get(market, _ON_DEMAND_QUOTA)
+    # The names of a market's quotas have the letters of the families that each counts.
+    named = r"All (.+) Spot Instance Requests" if market == SPOT else r"Running On-Demand (.+) instances"
     for quota in quotas:
         counted = re.fullmatch(named, quota["QuotaName"])
         if counted and family and family[0] in re.findall(r"[a-z]+", counted[1].lower()):

@@ -85,10 +85,16 @@ def find_target_by_name(cluster: str, region: str | None) -> Target:
 
 
 def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
-    answer = ask(reader("ssm", region), "GetParameter", Name=parameter_name(cluster))
+    text = ask_parameter(parameter_name(cluster), region)
+    return decode_target(text, parameter=parameter_name(cluster)) if isinstance(text, str) else text
+
+
+def ask_parameter(name: str, region: str | None) -> str | Unanswered | None:
+    """Return the value of a parameter of SSM; None if there is none of this name."""
+    answer = ask(reader("ssm", region), "GetParameter", Name=name)
     if isinstance(answer, Unanswered):
         return None if answer.code == "ParameterNotFound" else answer
-    return decode_target(answer["Parameter"]["Value"], parameter=parameter_name(cluster))
+    return str(answer["Parameter"]["Value"])
 
 
 def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
@@ -103,33 +109,19 @@ def find_digest_in(
 
     Another account's registry answers those who may only pull with nothing but the image itself.
     """
-    if registry and registry != target.account:
-        return _pulled_digest(target, repository, image, registry)
+    is_foreign = registry not in ("", target.account)
     answer = ask(
         reader("ecr", target.region),
-        "DescribeImages",
-        registryId=target.account,
+        "BatchGetImage" if is_foreign else "DescribeImages",
+        registryId=registry if is_foreign else target.account,
         repositoryName=repository,
         imageIds=[dict(image)],
     )
     if isinstance(answer, Unanswered):
         return None if answer.code in _NO_IMAGE else answer
+    if is_foreign:
+        return next((str(found["imageId"]["imageDigest"]) for found in answer["images"]), None)
     return str(answer["imageDetails"][0]["imageDigest"])
-
-
-def _pulled_digest(
-    target: BatchTarget, repository: str, image: Mapping[str, str], registry: str
-) -> str | Unanswered | None:
-    answer = ask(
-        reader("ecr", target.region),
-        "BatchGetImage",
-        registryId=registry,
-        repositoryName=repository,
-        imageIds=[dict(image)],
-    )
-    if isinstance(answer, Unanswered):
-        return None if answer.code in _NO_IMAGE else answer
-    return next((str(found["imageId"]["imageDigest"]) for found in answer["images"]), None)
 
 
 def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unanswered:
@@ -210,10 +202,7 @@ def _declared() -> Mapping[str, str]:
 
 def ask_owner(cluster: str, region: str) -> str | Unanswered | None:
     """Return the project that deployed the cluster; None if it was deployed by none with a name."""
-    answer = ask(reader("ssm", region), "GetParameter", Name=owner_parameter(cluster))
-    if isinstance(answer, Unanswered):
-        return None if answer.code == "ParameterNotFound" else answer
-    return str(answer["Parameter"]["Value"])
+    return ask_parameter(owner_parameter(cluster), region)
 
 
 def refuse_foreign(cluster: str, region: str) -> None:

@@ -113,16 +113,12 @@ def enter(request: SessionRequest, region: str) -> NoReturn:
                 otherwise="a machine that boots is reached a minute or two later; run the same command again",
             ),
         )
-    words = [*plugin, *plugin_words(request, region, str(ssm.meta.endpoint_url))]
+    # The words with which the AWS CLI starts the plugin, which resumes a session with the profile.
+    profile, endpoint = os.environ.get("AWS_PROFILE", ""), str(ssm.meta.endpoint_url)
+    words = [*plugin, _ANSWER, region, "StartSession", profile, json.dumps(request.asked), endpoint]
     told = {_ANSWER: json.dumps({name: answer[name] for name in _TOLD})}
     sys.stdout.flush()
     os.execvpe(words[0], words, {**os.environ, **told})  # noqa: S606 - no shell
-
-
-def plugin_words(request: SessionRequest, region: str, endpoint: str) -> list[str]:
-    """Return the words with which the AWS CLI starts the plugin, which resumes a session with the profile."""
-    profile = os.environ.get("AWS_PROFILE", "")
-    return [_ANSWER, region, "StartSession", profile, json.dumps(request.asked), endpoint]
 
 
 def send_key(instance_id: str, user: str, public_key: str, region: str) -> None:

@@ -41,7 +41,12 @@ class Uploaded:
 
 def upload(path: Path, name: str, target: Target, now: Callable[[int, int], None]) -> Uploaded:
     """Send the files that are not there yet; call `now` with the bytes done and in total."""
-    prefix = f"{JOB_PREFIXES[0]}{_checked(name)}"
+    if not name.isprintable() or any(part in ("", ".", "..") for part in name.split("/")):
+        raise CannotUpload(
+            f"--name {name!r} cannot be part of an S3 address",
+            hint="give a name such as glue/mrpc, without '..'",
+        )
+    prefix = f"{JOB_PREFIXES[0]}{name}"
     files = list(_files(path, prefix))
     if not files:
         raise CannotUpload(f"{path} holds no file", hint="give a file, or a folder with files in it")
@@ -94,13 +99,3 @@ def _send_if_other(s3: Any, owner: Mapping[str, str], file: File) -> bool:
     extra = {"ExpectedBucketOwner": owner["ExpectedBucketOwner"], "Metadata": {_DIGEST: digest}}
     send_file(s3, file.path, bucket=owner["Bucket"], key=file.key, extra=extra)
     return True
-
-
-def _checked(name: str) -> str:
-    parts = name.split("/")
-    if not name.isprintable() or any(part in ("", ".", "..") for part in parts):
-        raise CannotUpload(
-            f"--name {name!r} cannot be part of an S3 address",
-            hint="give a name such as glue/mrpc, without '..'",
-        )
-    return name

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, allow, client, no_answer, reader
 from slipway.jobs.cloud.deployed import find_stacks
@@ -76,20 +75,16 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
         found = [known[name] for name in names if name in known]
         if found:
             run_cdk("destroy", *found, "--exclusively", "--force", "--app", folder, again=again)
-    _refuse_left(cluster, region)
-    return names
-
-
-def _refuse_left(cluster: str, region: str) -> None:
-    """Refuse if stacks are left: for a stack not in the app, `cdk destroy` says nothing and succeeds."""
+    # For a stack that is not in the app, `cdk destroy` says nothing and succeeds.
     left = find_stacks(cluster, region)
     if not isinstance(left, Unanswered) and left:
-        names = ", ".join(stack.name for stack in left)
+        kept = ", ".join(stack.name for stack in left)
         raise SlipwayError(
-            f"the CDK app in {find_project().folder} has no stack {names} in {region}, which is still there",
+            f"the CDK app in {find_project().folder} has no stack {kept} in {region}, which is still there",
             hint=f"bring the cluster back into the app, or: aws cloudformation delete-stack "
             f"--region {region} --stack-name {left[0].name}",
         )
+    return names
 
 
 # Empties a cluster's bucket before the cluster is destroyed: S3 deletes no bucket that holds anything.
@@ -124,7 +119,11 @@ def empty(target: Target, now: Callable[[int], None]) -> int:
     s3 = client("s3", target.region)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     deleted = 0
-    for versions in _pages(s3, owner):
+    for page in s3.get_paginator("list_object_versions").paginate(**owner):
+        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        if not found:
+            continue
+        versions = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
         answer = s3.delete_objects(**owner, Delete={"Objects": versions, "Quiet": True})
         if answer.get("Errors"):
             first = answer["Errors"][0]
@@ -135,10 +134,3 @@ def empty(target: Target, now: Callable[[int], None]) -> int:
         deleted += len(versions)
         now(deleted)
     return deleted
-
-
-def _pages(s3: Any, owner: Mapping[str, str]) -> Iterator[list[dict[str, str]]]:
-    for page in s3.get_paginator("list_object_versions").paginate(**owner):
-        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
-        if found:
-            yield [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask_all, no_answer, reader
 from slipway.jobs.platforms.platform import HasEntrance, entrance_of, platform_of
@@ -103,20 +102,17 @@ def _of_cluster(target: Target, entrance: HasEntrance[Target]) -> list[EnteredNo
     if isinstance(found, Unanswered):
         raise no_answer(found)
     instances = [instance for reservation in found for instance in reservation["Instances"]]
-    login = getattr(target, "login_group", None)
-    instances.sort(key=lambda each: (not _is_in(each, login), each["LaunchTime"], each["InstanceId"]))
-    return [_node(number, each, entrance.ENTERED_AS) for number, each in enumerate(instances)]
-
-
-def _is_in(instance: Mapping[str, Any], group: str | None) -> bool:
-    return group is not None and {"Key": GROUP_TAG, "Value": group} in instance.get("Tags", ())
-
-
-def _node(number: int, instance: Mapping[str, Any], user: str | None) -> EnteredNode:
-    usual = "ubuntu" if instance.get("RootDeviceName") == _UBUNTU_DISK else "ec2-user"
-    return EnteredNode(
-        number=number,
-        name=str(instance.get("PrivateDnsName") or instance["InstanceId"]).partition(".")[0],
-        instance_id=str(instance["InstanceId"]),
-        user=user or usual,
+    login = {"Key": GROUP_TAG, "Value": getattr(target, "login_group", None)}
+    instances.sort(
+        key=lambda each: (login not in each.get("Tags", ()), each["LaunchTime"], each["InstanceId"])
     )
+    return [
+        EnteredNode(
+            number=number,
+            name=str(each.get("PrivateDnsName") or each["InstanceId"]).partition(".")[0],
+            instance_id=str(each["InstanceId"]),
+            user=entrance.ENTERED_AS
+            or ("ubuntu" if each.get("RootDeviceName") == _UBUNTU_DISK else "ec2-user"),
+        )
+        for number, each in enumerate(instances)
+    ]

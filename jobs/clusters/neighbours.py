@@ -129,12 +129,12 @@ def _running(region: str, counted: Mapping[str, str | None]) -> RunningMachines 
         return answer
     machines = (instance for reservation in answer for instance in reservation["Instances"])
     return RunningMachines(
-        counted=Counter(_kind_of(each) for each in machines if not _is_counted(each, counted))
+        counted=Counter(
+            (str(each["InstanceType"]), str(each.get("InstanceLifecycle") or ON_DEMAND))
+            for each in machines
+            if not _is_counted(each, counted)
+        )
     )
-
-
-def _kind_of(instance: Mapping[str, Any]) -> tuple[str, str]:
-    return str(instance["InstanceType"]), str(instance.get("InstanceLifecycle") or ON_DEMAND)
 
 
 def _is_counted(instance: Mapping[str, Any], clusters: Mapping[str, str | None]) -> bool:

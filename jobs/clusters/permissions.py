@@ -145,9 +145,10 @@ def grants_for(purpose: str, place: PolicyScope) -> Sequence[Grant]:
         and (place.image or "{image}" not in "".join(grant.resources))
     ]
     if not found:
+        useful = {name for grant in grants() if place.kind in grant.kinds for name in grant.purposes}
         raise NothingToAllow(
             f"a {place.kind} cluster such as {place.cluster} needs no permissions for {purpose}",
-            hint=f"its purposes are {', '.join(_purposes_of(place.kind))}",
+            hint=f"its purposes are {', '.join(name for name in PURPOSES if name in useful)}",
         )
     return found
 
@@ -183,9 +184,3 @@ def _condition(name: str, place: PolicyScope) -> Mapping[str, object]:
         for operator, wanted in CONDITIONS[name].items()
     }
     return {"Condition": filled} if filled else {}
-
-
-def _purposes_of(kind: str) -> list[str]:
-    return [
-        name for name in PURPOSES if any(name in each.purposes and kind in each.kinds for each in grants())
-    ]

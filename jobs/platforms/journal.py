@@ -98,7 +98,17 @@ class Journal:
                 text = read_text(self._path(name), _MOST_BYTES)
             except MissingFile:
                 return None
-        return self._decode(name, text)
+        # A damaged entry is none, since the platform knows the job, too.
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(record, dict):
+            return None
+        refuse_newer(record.get("schema"), SCHEMA_VERSION, str(self._path(name)))
+        if wrong_fields(Entry, record) or record["name"] != name:
+            return None
+        return Entry(**{key: record[key] for key in Entry.__dataclass_fields__})
 
     def write(self, entry: Entry) -> None:
         """Write atomically and sync to disk."""
@@ -120,19 +130,6 @@ class Journal:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
-
-    def _decode(self, name: str, text: str) -> Entry | None:
-        """Decode an entry; return None for a damaged one, since the platform knows the job, too."""
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(record, dict):
-            return None
-        refuse_newer(record.get("schema"), SCHEMA_VERSION, str(self._path(name)))
-        if wrong_fields(Entry, record) or record["name"] != name:
-            return None
-        return Entry(**{key: record[key] for key in Entry.__dataclass_fields__})
 
     def _sync_folder(self) -> None:
         folder = os.open(self.folder, os.O_RDONLY)

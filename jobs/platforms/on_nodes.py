@@ -73,16 +73,12 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     """Write one plain file below the folder, without extractall(): Debian 12's Python lacks its filters."""
     target = folder / member.name
     source = tar.extractfile(member) if member.isfile() else None
-    if source is None or not _is_below(target, folder):
+    if source is None or ".." in target.parts or not target.is_relative_to(folder):
         raise DamagedCode(f"the code holds {member.name!r}, which is no file below its folder", hint=_AGAIN)
     target.parent.mkdir(parents=True, exist_ok=True)
     with source, target.open("xb") as copy:
         shutil.copyfileobj(source, copy)
     target.chmod(member.mode & 0o755)
-
-
-def _is_below(target: Path, folder: Path) -> bool:
-    return ".." not in target.parts and target.is_relative_to(folder)
 
 
 def _damaged(digest: str, what: str) -> DamagedCode:

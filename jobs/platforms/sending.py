@@ -68,12 +68,16 @@ def send_once(
     say: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Send and return the job's id. `find` looks for it by name; `refused` is called if there is none."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
     deadline = waiting.now() + DEADLINE_SECONDS
     due, is_uncertain = FIRST_PAUSE_SECONDS, False
     while True:
-        answer = _try(call)
-        if isinstance(answer, str):
-            return answer
+        try:
+            return call.send()
+        except (BotoCoreError, ClientError, ResponseParserError) as error:
+            answer: Exception = error
         outcome = outcome_of(answer)
         if outcome is Outcome.UNCERTAIN:
             is_uncertain = True
@@ -107,17 +111,6 @@ def outcome_of(error: Exception) -> Outcome:
     if is_throttled(error.response):
         return Outcome.THROTTLED
     return Outcome.UNCERTAIN if status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED else Outcome.REFUSED
-
-
-def _try(call: SubmitCall) -> str | Exception:
-    from botocore.exceptions import BotoCoreError, ClientError
-    from botocore.parsers import ResponseParserError
-
-    try:
-        return call.send()
-    except (BotoCoreError, ClientError, ResponseParserError) as error:
-        failed: Exception = error
-        return failed
 
 
 def _look(

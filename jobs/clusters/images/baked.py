@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, no_answer, reader
+from slipway.jobs.cloud.deployed import ask_parameter
 from slipway.jobs.clusters.images.baking import find_bakeries
 from slipway.jobs.words.images.amis import (
     AMIS,
@@ -56,17 +57,16 @@ class DescribedAmi:
 
 
 def find_images(region: str | None) -> AmiFacts:
-    ec2, parameters = reader("ec2", region), _parameters(region)
-    tagged = _all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=[_has_tag(IMAGE_TAG)])
+    ec2, ssm = reader("ec2", region), reader("ssm", region)
+    found = _all(ssm, "GetParametersByPath", "Parameters", Path=AMIS, Recursive=True)
+    parameters = {each["Name"]: each["Value"] for each in found if image_of(each["Name"])}
+    ours = [{"Name": "tag-key", "Values": [IMAGE_TAG]}]
+    tagged = _all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=ours)
     known = {each["ImageId"] for each in tagged}
     others = [ami_id for ami_id in sorted({*parameters.values()}) if ami_id not in known]
     named = [each for ami_id in others for each in _one(ec2, ami_id)]
-    reservations = _all(
-        ec2,
-        "DescribeInstances",
-        "Reservations",
-        Filters=[{"Name": "instance-state-name", "Values": [*_ALIVE]}],
-    )
+    alive = [{"Name": "instance-state-name", "Values": [*_ALIVE]}]
+    reservations = _all(ec2, "DescribeInstances", "Reservations", Filters=alive)
     instances = [each for reservation in reservations for each in reservation["Instances"]]
     return AmiFacts(
         amis=[*tagged, *named],
@@ -149,11 +149,6 @@ def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, 
     return (*sorted(templates), *sorted(instances))
 
 
-def _parameters(region: str | None) -> dict[str, str]:
-    found = _all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=AMIS, Recursive=True)
-    return {each["Name"]: each["Value"] for each in found if image_of(each["Name"])}
-
-
 def _templates(ec2: Any) -> list[LaunchTemplate]:
     newest = _all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
     return [
@@ -165,10 +160,6 @@ def _templates(ec2: Any) -> list[LaunchTemplate]:
 def _one(ec2: Any, ami_id: str) -> list[Mapping[str, Any]]:
     answer = ask(ec2, "DescribeImages", ImageIds=[ami_id])
     return [] if isinstance(answer, Unanswered) else list(answer["Images"])
-
-
-def _has_tag(key: str) -> dict[str, object]:
-    return {"Name": "tag-key", "Values": [key]}
 
 
 def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
@@ -209,12 +200,10 @@ def is_of(manifest: AmiManifest, bakery: Bakery) -> bool:
 
 def current_ami(bakery: Bakery) -> str | None:
     """Return the id of the AMI that stacks use."""
-    answer = ask(reader("ssm", bakery.region), "GetParameter", Name=bakery.ami_parameter)
-    if isinstance(answer, Unanswered):
-        if answer.code == "ParameterNotFound":
-            return None
-        raise no_answer(answer)
-    return str(answer["Parameter"]["Value"])
+    ami_id = ask_parameter(bakery.ami_parameter, bakery.region)
+    if isinstance(ami_id, Unanswered):
+        raise no_answer(ami_id)
+    return ami_id
 
 
 def previous_ami(bakery: Bakery, current: str) -> str | None:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, no_answer, reader
+from slipway.jobs.cloud.deployed import ask_parameter
 from slipway.jobs.submit.logs import LogReader
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.ami_locks import is_newer, pinned, serial_of
@@ -55,11 +56,11 @@ class BakeProgress:
 
 def find_bakery(image: str, region: str | None) -> Bakery:
     name = bakery_parameter(image)
-    answer = ask(reader("ssm", region), "GetParameter", Name=name)
-    if not isinstance(answer, Unanswered):
-        return decode_bakery(answer["Parameter"]["Value"], parameter=name)
-    if answer.code != "ParameterNotFound":
-        raise no_answer(answer)
+    found = ask_parameter(name, region)
+    if isinstance(found, Unanswered):
+        raise no_answer(found)
+    if found is not None:
+        return decode_bakery(found, parameter=name)
     known = [bakery.name for bakery in find_bakeries(region)]
     raise SlipwayError(
         f"no pipeline that bakes '{image}' is deployed{f' in {region}' if region else ''}",
@@ -102,7 +103,10 @@ def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
     )
     if isinstance(found, Unanswered):
         raise no_answer(found)
-    return sorted(found, key=lambda each: (each["dateCreated"], _build(each["arn"])), reverse=True)
+    # An image's ARN ends with the number of its build.
+    return sorted(
+        found, key=lambda each: (each["dateCreated"], int(each["arn"].rpartition("/")[2])), reverse=True
+    )
 
 
 def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
@@ -140,10 +144,6 @@ def refuse_failure(image: Mapping[str, Any]) -> None:
         if is_quota
         else "fix the component, deploy it, and bake again; until then clusters use the previous AMI",
     )
-
-
-def _build(arn: str) -> int:
-    return int(arn.rpartition("/")[2])
 
 
 def _doing(arn: str, imagebuilder: Any) -> str:

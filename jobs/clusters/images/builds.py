@@ -90,7 +90,9 @@ def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:
 def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
     """Return the running build of the same tag, if there is one."""
     for build in builds:
-        if build["buildStatus"] == "IN_PROGRESS" and _variables(build).get("TAG") == tag:
+        variables = build.get("environment", {}).get("environmentVariables", [])
+        told = {variable["name"]: variable["value"] for variable in variables}
+        if build["buildStatus"] == "IN_PROGRESS" and told.get("TAG") == tag:
             return str(build["id"])
     return None
 
@@ -133,11 +135,6 @@ def refuse_failure(build: Mapping[str, Any]) -> None:
         f"build {build['id']} ended with {status}{where}{said and f': {said}'}",
         hint=f"its log: {link}" if link else "fix it and run this again",
     )
-
-
-def _variables(build: Mapping[str, Any]) -> dict[str, str]:
-    variables = build.get("environment", {}).get("environmentVariables", [])
-    return {variable["name"]: variable["value"] for variable in variables}
 
 
 # The sources of an image as one zip: the same files make the same bytes.

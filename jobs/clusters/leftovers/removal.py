@@ -47,9 +47,8 @@ def _bucket(leftover: Leftover, region: str) -> None:
         objects = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
         if objects:
             answer = s3.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
-            errors = answer.get("Errors", [])
-            if errors:
-                first = errors[0]
+            if answer.get("Errors"):
+                first = answer["Errors"][0]
                 raise SlipwayError(
                     f"S3 did not delete {first['Key']!r} of {name}: {first['Code']}, {first['Message']}",
                     hint=allow("s3:DeleteObjectVersion", "leftovers"),
@@ -63,10 +62,14 @@ def _file_system(leftover: Leftover, region: str) -> None:
     for target in reading.describe_mount_targets(FileSystemId=name)["MountTargets"]:
         if target["LifeCycleState"] not in ("deleting", "deleted"):
             efs.delete_mount_target(MountTargetId=target["MountTargetId"])
-    _await(
-        lambda: not reading.describe_mount_targets(FileSystemId=name)["MountTargets"],
-        f"the mount targets of {name} are still there",
-    )
+    end = time.monotonic() + _WAIT_SECONDS
+    while reading.describe_mount_targets(FileSystemId=name)["MountTargets"]:
+        if time.monotonic() > end:
+            raise SlipwayError(
+                f"the mount targets of {name} are still there after {_WAIT_SECONDS:.0f} s",
+                hint="run the same command again",
+            )
+        time.sleep(_POLL_SECONDS)
     efs.delete_file_system(FileSystemId=name)
 
 
@@ -109,14 +112,6 @@ def _ami(leftover: Leftover, region: str) -> None:
     found = {parameter["Name"]: parameter["Value"] for page in pages for parameter in page["Parameters"]}
     for parameter in list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []:
         ssm.delete_parameter(Name=parameter)
-
-
-def _await(is_done: Callable[[], bool], words: str) -> None:
-    end = time.monotonic() + _WAIT_SECONDS
-    while not is_done():
-        if time.monotonic() > end:
-            raise SlipwayError(f"{words} after {_WAIT_SECONDS:.0f} s", hint="run the same command again")
-        time.sleep(_POLL_SECONDS)
 
 
 REMOVERS: Mapping[LeftoverKind, Remover] = {
@@ -170,7 +165,8 @@ def _stacks(owners: Collection[str], region: str) -> list[str]:
     """Return the names of the stacks of these clusters, and of the bakeries."""
     found = _answered(ask_all(reader("cloudformation", region), "DescribeStacks", "Stacks"))
     makers = {*owners, *map(bakery_stack_name, owners)}
-    return [each["StackName"] for each in found if _is_of(each["StackName"], makers)]
+    names = [each["StackName"] for each in found]
+    return [name for name in names if any(name == each or name.startswith(f"{each}-") for each in makers)]
 
 
 def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
@@ -188,11 +184,6 @@ def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
         for resource in resources
         if resource["ResourceStatus"] != _GONE
     )
-
-
-def _is_of(stack: str, owners: Collection[str]) -> bool:
-    """Return True if the stack's name is an owner's name, or begins with one and a hyphen."""
-    return any(stack == owner or stack.startswith(f"{owner}-") for owner in owners)
 
 
 def _answered(answer: object) -> list[dict[str, str]]:

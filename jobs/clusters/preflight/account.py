@@ -82,7 +82,8 @@ def quota(cluster: Cluster, facts: Facts) -> Verdict:
         return unanswered(facts.vcpus)
     if not facts.vcpus:
         return ok("capacity blocks do not count against the on-demand quota")
-    verdicts = sorted((_quota(need, cluster) for need in facts.vcpus), key=_gravest_first)
+    judged = [_quota(need, cluster) for need in facts.vcpus]
+    verdicts = sorted(judged, key=lambda verdict: _GRAVITY.index(verdict.outcome))
     return replace(verdicts[0], found="; ".join(verdict.found for verdict in verdicts))
 
 
@@ -99,10 +100,6 @@ def _quota(need: VcpuNeed, cluster: Cluster) -> Verdict:
             f"{short}: enough unless clusters that are declared and not deployed are deployed, too", fix
         )
     return failed(short, fix)
-
-
-def _gravest_first(verdict: Verdict) -> int:
-    return _GRAVITY.index(verdict.outcome)
 
 
 def reservation(cluster: Cluster, facts: Facts) -> Verdict:
@@ -155,19 +152,16 @@ def _block(cluster: Cluster, found: Reservation, now: datetime) -> Verdict:
     if left <= 0:
         return failed(f"{cluster.reservation_id} is over: {until}", "set reservation_id to another block")
     if found.begins and found.begins > now:
+        minutes = getattr(cluster, "runnable_timeout_minutes", None)
+        longest = "its time limit" if minutes is None else f"{minutes} minutes (runnable_timeout_minutes)"
         return warning(
             f"{cluster.reservation_id} begins at {in_utc(found.begins)}, and {until}",
-            f"submit jobs then: one that waits longer than {_longest_wait(cluster)} is cancelled",
+            f"submit jobs then: one that waits longer than {longest} is cancelled",
         )
     return ok(
         f"{cluster.reservation_id} is {found.state}, {found.free} of {found.total} instances free; {until}, "
         f"so a job may take {left / 3600:.1f} hours"
     )
-
-
-def _longest_wait(cluster: Cluster) -> str:
-    minutes = getattr(cluster, "runnable_timeout_minutes", None)
-    return "its time limit" if minutes is None else f"{minutes} minutes (runnable_timeout_minutes)"
 
 
 def bootstrap(cluster: Cluster, facts: Facts) -> Verdict:

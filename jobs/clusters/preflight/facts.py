@@ -96,6 +96,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
     target = refusal or ask_target(cluster)
     declared = declared_clusters()
     hood = refusal or find_neighbourhood(cluster, str(account), declared)
+    controller = controller_name(cluster.name) if isinstance(cluster, SlurmCluster) else None
     return Facts(
         account=account,
         region_status=region_status,
@@ -114,7 +115,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
         ebs_key=refusal or ask_ebs_key(cluster.region),
         default_group=refusal or ask_default_group(cluster.name, cluster.region),
         cost_tag=refusal or ask_cost_tag(),
-        controller=refusal or _controller(cluster),
+        controller=refusal or (ask_controller(controller, cluster.region) if controller else None),
         training=_beside(hood, partial(ask_training, cluster)),
         other_ways=other_ways(cluster, declared),
         target=target,
@@ -137,12 +138,6 @@ def other_ways(cluster: Cluster, declared: Sequence[Cluster]) -> tuple[str, ...]
 def _beside(hood: Neighbourhood | Unanswered, ask: Callable[[Neighbourhood], T]) -> T | Unanswered:
     """Ask which quotas the cluster and its neighbours need; pass on a failure to find the neighbours."""
     return hood if isinstance(hood, Unanswered) else ask(hood)
-
-
-def _controller(cluster: Cluster) -> str | Unanswered | None:
-    if not isinstance(cluster, SlurmCluster):
-        return None
-    return ask_controller(controller_name(cluster.name), cluster.region)
 
 
 def ask_bakery(cluster: Cluster) -> str | Unanswered | None:
@@ -241,20 +236,16 @@ def locks_of(cluster: Cluster) -> tuple[str, ...]:
 
 
 def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
+    # EC2 starts no instance whose root disk is smaller than its snapshot.
+    disks = {each.get("DeviceName"): each.get("Ebs") or {} for each in image.get("BlockDeviceMappings") or ()}
     return FoundAmi(
         id=image["ImageId"],
         architecture=image.get("Architecture"),
         state=image["State"],
         owner=AMAZON if image.get("ImageOwnerAlias") == AMAZON else image.get("OwnerId"),
         root_device=image.get("RootDeviceName"),
-        root_gib=_root_gib(image),
+        root_gib=int(disks.get(image.get("RootDeviceName"), {}).get("VolumeSize") or 0),
     )
-
-
-def _root_gib(image: Mapping[str, Any]) -> int:
-    """Return the size of the root disk's snapshot; EC2 starts no instance with a smaller disk."""
-    disks = {each.get("DeviceName"): each.get("Ebs") or {} for each in image.get("BlockDeviceMappings") or ()}
-    return int(disks.get(image.get("RootDeviceName"), {}).get("VolumeSize") or 0)
 
 
 # Settings of the account outside our stacks, one small function for each fact.

@@ -166,9 +166,6 @@ def machines(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 # Checks of SageMaker's quotas for training, and of the log group that all its jobs share.
-_NO_TRAINING = "no training job of SageMaker"
-
-
 Judge = Callable[[SageMakerCluster, TrainingLimits], Verdict]
 
 
@@ -181,7 +178,7 @@ def _of_training(judge: Judge) -> Callable[[Cluster, Facts], Verdict]:
         if isinstance(limits, Unanswered):
             return unanswered(limits)
         if limits is None or not isinstance(cluster, SageMakerCluster):
-            return spared(_NO_TRAINING)
+            return spared("no training job of SageMaker")
         return judge(cluster, limits)
 
     return check

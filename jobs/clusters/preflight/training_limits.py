@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from slipway.infra.declare.types import Cluster, SageMakerCluster
@@ -50,47 +49,36 @@ class TrainingLimits:
 def ask_training(cluster: Cluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
     if not isinstance(cluster, SageMakerCluster):
         return None
-    quotas = _ask_quotas(cluster.region)
-    if isinstance(quotas, Unanswered):
-        return quotas
-    return TrainingLimits(
-        instances=quotas.get(instance_quota(cluster)),
-        warm_pool=quotas.get(WARM_POOL.format(cluster.instance_type)),
-        longest_job=quotas.get(LONGEST),
-        log=_ask_log(cluster.region),
-        instances_of_others=tuple(_share(each) for each in _alike(cluster, hood)),
-        warm_of_others=tuple(
-            _share(each) for each in hood.clusters if each.is_warm and _has_instances(each, cluster)
-        ),
-    )
-
-
-def _alike(cluster: Cluster, hood: Neighbourhood) -> Iterator[Neighbour]:
-    """Yield the clusters whose jobs count against the same quota of instances; Spot has another quota."""
-    for each in hood.clusters:
-        if _has_instances(each, cluster) and (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET):
-            yield each
-
-
-def _has_instances(other: Neighbour, cluster: Cluster) -> bool:
-    return other.kind == TRAINING_KIND and other.instance_type == cluster.instance_type
-
-
-def _share(cluster: Neighbour) -> QuotaShare:
-    return QuotaShare(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
-
-
-def _ask_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
-    """Return every quota of SageMaker that Service Quotas lists, by name."""
-    answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
+    service_quotas = reader("service-quotas", cluster.region)
+    answer = ask_all(service_quotas, "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
     if isinstance(answer, Unanswered):
         return answer
-    return {
+    quotas = {
         str(each["QuotaName"]): TrainingQuota(
             code=each["QuotaCode"], name=each["QuotaName"], value=float(each["Value"])
         )
         for each in answer
     }
+    alike = [
+        each
+        for each in hood.clusters
+        if each.kind == TRAINING_KIND and each.instance_type == cluster.instance_type
+    ]
+    return TrainingLimits(
+        instances=quotas.get(instance_quota(cluster)),
+        warm_pool=quotas.get(WARM_POOL.format(cluster.instance_type)),
+        longest_job=quotas.get(LONGEST),
+        log=_ask_log(cluster.region),
+        # Spot has another quota of instances.
+        instances_of_others=tuple(
+            _share(each) for each in alike if (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET)
+        ),
+        warm_of_others=tuple(_share(each) for each in alike if each.is_warm),
+    )
+
+
+def _share(cluster: Neighbour) -> QuotaShare:
+    return QuotaShare(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
 
 
 def instance_quota(cluster: Cluster) -> str:

@@ -83,7 +83,10 @@ def ask_vcpus(
     own: dict[str, list[OwnMachines]] = {}
     for machines in _own(cluster):
         own.setdefault(_code(machines, quotas), []).append(machines)
-    for bake in _bake(cluster) if bakes else ():
+    if bakes and (built_on := build_type(cluster)):
+        bake = OwnMachines(
+            purpose="baking its AMI", noun="bake", instance_type=built_on, market=ON_DEMAND, count=1
+        )
         standing = own.setdefault(_code(bake, quotas), [])
         if sum(machines.vcpus for machines in standing) < bake.vcpus:
             standing[:] = [bake]
@@ -111,17 +114,6 @@ def _own(cluster: Cluster) -> Iterator[OwnMachines]:
             purpose=f"the login node of {cluster.name}",
             noun="login node",
             instance_type=login_type_of(cluster),
-            market=ON_DEMAND,
-            count=1,
-        )
-
-
-def _bake(cluster: Cluster) -> Iterator[OwnMachines]:
-    if built_on := build_type(cluster):
-        yield OwnMachines(
-            purpose="baking its AMI",
-            noun="bake",
-            instance_type=built_on,
             market=ON_DEMAND,
             count=1,
         )

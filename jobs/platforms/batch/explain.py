@@ -33,12 +33,9 @@ _TIME_LIMIT = "JobStateTimeLimit"  # Batch's words if jobStateTimeLimitActions c
 
 def explain(facts: JobFacts) -> Explanation:
     told = _BY_STATE[facts.run.state](facts) if facts.run.state in _BY_STATE else told_by_state(facts.run)
-    unwell = [
-        environment
-        for environment in facts.environments
-        if environment.status != "VALID" or environment.state != "ENABLED"
+    environments = [
+        each.words for each in facts.environments if each.status != "VALID" or each.state != "ENABLED"
     ]
-    environments = [each.words for each in unwell]
     scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
     silent = [f"{action} gave no answer" for action in facts.unanswered]
     logged = [f"the log: {facts.last_error}"] if facts.last_error else []

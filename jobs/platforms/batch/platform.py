@@ -78,10 +78,13 @@ class NoImage(SlipwayError):
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
     refuse_misfit(job, target)
     refuse_foreign_registry(target)
-    uri = job.image or _published(target)
+    # In the yard, nodes run this checkout in place of an image of AWS's own.
+    is_published = is_published_by_aws(target.repository_uri)
+    is_pulled = is_published and not aws.is_in_yard()
+    uri = job.image or (f"{target.repository_uri}:{target.image_tag}" if is_pulled else None)
     image = find_image(uri, target) if uri else None
     digest = image.digest if image else find_digest(target, target.image_tag)
-    code = own_bundle().digest if job.image is None and is_published_by_aws(target.repository_uri) else None
+    code = own_bundle().digest if job.image is None and is_published else None
     known_digest, words = digest if isinstance(digest, str) else None, image_words(job, target, code)
     if known_digest:
         repository = image.repository if image else target.repository_uri.partition("/")[2]
@@ -129,15 +132,12 @@ def make_ready(prepared: BatchPrepared, say: Say) -> None:
     """Upload the code and register the definition that an image needs; Batch starts machines with the job."""
     if prepared.request.code:
         upload(pack(own_containers()), prepared.request.code, prepared.target, say)
-    if prepared.request.register:
-        register_once(prepared.request.register, prepared.target, say)
-
-
-def _published(target: BatchTarget) -> str | None:
-    """Return the image of AWS's own that the cluster runs; None in the yard, which runs this checkout."""
-    if aws.is_in_yard() or not is_published_by_aws(target.repository_uri):
-        return None
-    return f"{target.repository_uri}:{target.image_tag}"
+    if register := prepared.request.register:
+        # The name of a definition contains its digest: one that exists is the same.
+        name, batch = register["jobDefinitionName"], client("batch", prepared.target.region)
+        if not batch.describe_job_definitions(jobDefinitionName=name, status="ACTIVE")["jobDefinitions"]:
+            batch.register_job_definition(**register)
+            say(f"registered the job definition {name}")
 
 
 def send(prepared: BatchPrepared, taker: None) -> str:
@@ -154,7 +154,9 @@ def log_streams(found: Found[BatchTarget], node: int | None) -> list[tuple[int, 
     target = found.target
     nodes = range(found.run.nodes or 0) if node is None else [node]
     details = list(describe_jobs(target, [f"{found.run.id}#{each}" for each in nodes]))
-    streams = [(_node(detail), name) for detail in details for name in _names(detail)]
+    streams = [
+        (int(str(detail["jobId"]).rpartition("#")[2]), name) for detail in details for name in _names(detail)
+    ]
     own = [(0, name) for name in _names(found.detail)]  # of a single-node job
     return list(dict.fromkeys([*streams, *(own if not streams else [])]))
 
@@ -219,10 +221,6 @@ def _warnings(job: Job, target: BatchTarget, digest: str | Unanswered | None) ->
     return warnings
 
 
-def _node(detail: Any) -> int:
-    return int(str(detail["jobId"]).rpartition("#")[2])
-
-
 def _names(detail: Any) -> list[str]:
     containers = [each.get("container") or {} for each in (*(detail.get("attempts") or ()), detail)]
     return [str(container["logStreamName"]) for container in containers if container.get("logStreamName")]
@@ -279,15 +277,6 @@ def find_image(uri: str, target: BatchTarget) -> FoundImage:
     register = own_definition(_deployed_definition(target), runs, target)
     refuse_malformed("batch", "RegisterJobDefinition", register)
     return FoundImage(registry=registry, repository=image.repository, digest=digest, register=register)
-
-
-def register_once(register: dict[str, Any], target: BatchTarget, say: Say) -> None:
-    """Register the job definition unless one of its name exists; the name contains its digest."""
-    name = register["jobDefinitionName"]
-    batch = client("batch", target.region)
-    if not batch.describe_job_definitions(jobDefinitionName=name, status="ACTIVE")["jobDefinitions"]:
-        batch.register_job_definition(**register)
-        say(f"registered the job definition {name}")
 
 
 def _deployed_definition(target: BatchTarget) -> dict[str, Any]:

@@ -88,12 +88,14 @@ def build_request(
     name = submission_name(job, target, image_words(job, target, image.code))
     container = {
         "command": _command(job, target, module, image.code),
-        "environment": _environment(job, target, name),
+        "environment": [
+            {"name": key, "value": value} for key, value in launch_environment(job, target, name).items()
+        ],
     }
     submit = {
         "jobName": name,
         "jobQueue": target.queue_arn,
-        "jobDefinition": _own_definition(image) or target.job_definition_arn,
+        "jobDefinition": image.register["jobDefinitionName"] if image.register else target.job_definition_arn,
         **({"dependsOn": [{"jobId": each} for each in waits_for]} if waits_for else {}),
         "nodeOverrides": {
             "numNodes": job.nodes,
@@ -110,10 +112,6 @@ def build_request(
 
 def attempts(job: Job, target: BatchTarget) -> int:
     return target.job_attempts if job.attempts is None else job.attempts
-
-
-def _own_definition(image: KnownImage) -> str | None:
-    return image.register["jobDefinitionName"] if image.register else None
 
 
 def image_words(job: Job, target: BatchTarget, code: str | None = None) -> str:
@@ -133,11 +131,6 @@ def _command(job: Job, target: BatchTarget, module: str, code: str | None) -> li
 def _bringing() -> str:
     """Return the text of the program in containers/ that fetches the code and becomes the launcher."""
     return files("slipway.containers").joinpath("runtime/launch/bring_code.py").read_text(encoding="utf-8")
-
-
-def _environment(job: Job, target: BatchTarget, name: str) -> list[dict[str, str]]:
-    variables = launch_environment(job, target, name)
-    return [{"name": key, "value": value} for key, value in variables.items()]
 
 
 def _evaluate_on_exit() -> list[dict[str, str]]:

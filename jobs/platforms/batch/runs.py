@@ -45,23 +45,14 @@ def list_jobs(target: BatchTarget) -> list[Listed]:
     found = _summaries(target)
     newest_first = sorted(found, key=lambda each: (each.get("createdAt", 0), each["jobId"]), reverse=True)
     first = {str(each.get("jobName", "")): each["jobId"] for each in newest_first}
-    return [_listed(summary, first) for summary in found]
-
-
-def _listed(summary: Mapping[str, Any], first: Mapping[str, str]) -> Listed:
-    job_id, name = str(summary["jobId"]), str(summary.get("jobName", ""))
-    was_ended = str(summary.get("statusReason", "")).startswith(TWIN_REASON)
-    return Listed(
-        id=job_id,
-        name=name,
-        is_twin=was_ended or (first[name] != job_id and WHOLE_NAME.fullmatch(name) is not None),
-        created_at=_moment(summary.get("createdAt")),
-    )
-
-
-def _has_queue(target: BatchTarget) -> bool:
-    queues = reader("batch", target.region).describe_job_queues(jobQueues=[target.queue_arn])
-    return bool(queues["jobQueues"])
+    listed = []
+    for summary in found:
+        job_id, name = str(summary["jobId"]), str(summary.get("jobName", ""))
+        was_ended = str(summary.get("statusReason", "")).startswith(TWIN_REASON)
+        is_twin = was_ended or (first[name] != job_id and WHOLE_NAME.fullmatch(name) is not None)
+        moment = _moment(summary.get("createdAt"))
+        listed.append(Listed(id=job_id, name=name, is_twin=is_twin, created_at=moment))
+    return listed
 
 
 def list_runs(target: BatchTarget) -> list[Run]:
@@ -70,7 +61,8 @@ def list_runs(target: BatchTarget) -> list[Run]:
 
 def unfinished_runs(target: BatchTarget) -> list[Run]:
     """Read the unfinished jobs; none if an interrupted destroy has already deleted the queue."""
-    summaries = _summaries(target) if _has_queue(target) else []
+    queues = reader("batch", target.region).describe_job_queues(jobQueues=[target.queue_arn])["jobQueues"]
+    summaries = _summaries(target) if queues else []
     unfinished = [each for each in summaries if not translate(STATES, str(each.get("status"))).is_final]
     return [run for run in _read(unfinished, target) if not run.state.is_final]
 
@@ -223,9 +215,9 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
     unanswered: list[Unanswered] = []
     target = found.target
     others = [run for run in unfinished_runs(target) if run.id != found.run.id]
-    queue = _queue(target, unanswered)
-    environments = _environments(target, queue, unanswered)
-    nodes = _node_details(found, target)
+    queue_state, environments = find_queue(target, unanswered)
+    numbers = range(found.run.nodes or 0) if found.run.state.is_final else ()
+    nodes = list(describe_jobs(target, [f"{found.run.id}#{node}" for node in numbers]))
     return JobFacts(
         run=found.run,
         image=target.image,
@@ -234,7 +226,7 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
         depends_on=tuple(find_dependencies_of(found.run, target)),
         ahead=sum(_is_before(other, found.run) for other in others),
         busy_nodes=sum(other.nodes or 0 for other in others if other.state is JobState.RUNNING),
-        queue_state=queue.get("state"),
+        queue_state=queue_state,
         environments=environments,
         scaling_failure=_scaling_failure(target, environments, unanswered),
         allowed_attempts=(found.detail.get("retryStrategy") or {}).get("attempts"),
@@ -251,12 +243,6 @@ def _said(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -> tupl
         for attempt in reversed(detail.get("attempts") or ()):
             reasons += [(attempt.get("container") or {}).get("reason"), attempt.get("statusReason")]
     return tuple(dict.fromkeys(str(each) for each in reasons if each))
-
-
-def _node_details(found: Found[BatchTarget], target: BatchTarget) -> list[Mapping[str, Any]]:
-    if not found.run.state.is_final:
-        return []
-    return list(describe_jobs(target, [f"{found.run.id}#{node}" for node in range(found.run.nodes or 0)]))
 
 
 def _exit_code(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -> int | None:
@@ -290,19 +276,18 @@ def _is_before(other: Run, run: Run) -> bool:
     return (other.created_at, other.id) < (run.created_at, run.id)
 
 
-def _queue(target: BatchTarget, unanswered: list[Unanswered]) -> Mapping[str, Any]:
-    answer = ask(reader("batch", target.region), "DescribeJobQueues", jobQueues=[target.queue_arn])
-    return next(iter(_list(answer, "jobQueues", unanswered)), {})
-
-
-def _environments(
-    target: BatchTarget, queue: Mapping[str, Any], unanswered: list[Unanswered]
-) -> tuple[Environment, ...]:
+def find_queue(
+    target: BatchTarget, unanswered: list[Unanswered]
+) -> tuple[str | None, tuple[Environment, ...]]:
+    """Return the state of the cluster's queue and its environments; add to `unanswered` what is unknown."""
+    batch = reader("batch", target.region)
+    answer = ask(batch, "DescribeJobQueues", jobQueues=[target.queue_arn])
+    queue: Mapping[str, Any] = next(iter(_list(answer, "jobQueues", unanswered)), {})
     arns = [str(each["computeEnvironment"]) for each in queue.get("computeEnvironmentOrder") or ()]
     if not arns:
-        return ()
-    answer = ask(reader("batch", target.region), "DescribeComputeEnvironments", computeEnvironments=arns)
-    return tuple(
+        return queue.get("state"), ()
+    answer = ask(batch, "DescribeComputeEnvironments", computeEnvironments=arns)
+    return queue.get("state"), tuple(
         Environment(
             name=str(each.get("computeEnvironmentName", "unknown")),
             state=each.get("state"),
@@ -311,14 +296,6 @@ def _environments(
         )
         for each in _list(answer, "computeEnvironments", unanswered)
     )
-
-
-def find_queue(
-    target: BatchTarget, unanswered: list[Unanswered]
-) -> tuple[str | None, tuple[Environment, ...]]:
-    """Return the state of the cluster's queue and its environments; add to `unanswered` what is unknown."""
-    queue = _queue(target, unanswered)
-    return queue.get("state"), _environments(target, queue, unanswered)
 
 
 def _scaling_failure(

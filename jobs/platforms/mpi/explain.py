@@ -52,8 +52,9 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
-    errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
+def explain(found: Found[MpiTarget]) -> Explanation:
+    target = found.target
+    errors = last_errors(found) if found.run.state is JobState.FAILED else []
     told = _depends(found.run, target) or _told(found.run, errors)
     said = [
         found.run.reason,
@@ -94,23 +95,23 @@ def _broken(run: Run, target: MpiTarget) -> list[str]:
     return [*lasting, *(f"a node did not join and ended itself: {why}" for why in silent)]
 
 
-def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
+def log_streams(found: Found[MpiTarget]) -> list[str]:
     """List the log streams of a job, those of stderr first.
 
     The agent names streams by command, instance and step. stderr begins with lines that are needed to read
     the others (platform.py, `log_locator`).
     """
-    names = find_streams(target.region, target.log_group, found.run.id)
+    names = find_streams(found.target.region, found.target.log_group, found.run.id)
     return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
 
 
-def last_errors(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
+def last_errors(found: Found[MpiTarget]) -> list[str]:
     """Return the last errors, those of ranks last, because they are the cause."""
-    logs = reader("logs", target.region)
+    logs = reader("logs", found.target.region)
     errors = [
         line
-        for stream in log_streams(found, target)
-        for line in last_lines(logs, target.log_group, stream, events=_LAST_EVENTS)
+        for stream in log_streams(found)
+        for line in last_lines(logs, found.target.log_group, stream, events=_LAST_EVENTS)
         if ERROR in line
     ]
     return sorted(errors, key=lambda line: rank_of(line) is not None)

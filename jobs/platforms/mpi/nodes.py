@@ -193,7 +193,15 @@ def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
 
     A machine that has answered is marked, too: what it lacks now, a job would miss.
     """
-    failed = _failed([answer.instance_id for answer in answers], region)
+    if not answers:
+        return []
+    instances = [answer.instance_id for answer in answers]
+    found = ask_all(
+        reader("ec2", region), "DescribeInstanceStatus", "InstanceStatuses", InstanceIds=instances
+    )
+    if isinstance(found, Unanswered):  # without permission to ask, the wait is as long as before
+        return list(answers)
+    failed = {str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == _IMPAIRED}
     return [_failure(answer, region) if answer.instance_id in failed else answer for answer in answers]
 
 
@@ -213,17 +221,6 @@ def launch_failure(target: MpiTarget) -> tuple[str, str] | Unanswered:
     said = str(activities[0].get("StatusMessage") or "AWS does not say why")
     reason = machine_reason(said)
     return (reason.means, reason.fix.format(target=target.name)) if reason else (said, "")
-
-
-def _failed(instances: Sequence[str], region: str) -> set[str]:
-    if not instances:
-        return set()
-    found = ask_all(
-        reader("ec2", region), "DescribeInstanceStatus", "InstanceStatuses", InstanceIds=list(instances)
-    )
-    if isinstance(found, Unanswered):  # without permission to ask, the wait is as long as before
-        return set()
-    return {str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == _IMPAIRED}
 
 
 def _failure(answer: Answer, region: str) -> Answer:

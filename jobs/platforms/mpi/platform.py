@@ -9,7 +9,8 @@ from functools import partial
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
-from slipway.jobs.platforms.mpi import explain as mpi_explain
+from slipway.jobs.platforms.mpi.explain import explain
+from slipway.jobs.platforms.mpi.explain import log_streams as streams_of
 from slipway.jobs.platforms.mpi.main_node import find_command
 from slipway.jobs.platforms.mpi.node.setting import USER
 from slipway.jobs.platforms.mpi.nodes import (
@@ -37,11 +38,19 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job, code_words
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Explanation, Found, Listed, Run, locator
+from slipway.jobs.words.run import Found, Listed, Run, locator
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
 
-__all__ = ["find_dependencies_of", "is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
+__all__ = [
+    "explain",
+    "find_dependencies_of",
+    "is_known",
+    "list_jobs",
+    "list_runs",
+    "refresh",
+    "unfinished_runs",
+]
 
 MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
@@ -67,7 +76,7 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
         image=code_words(target.machine_image, code),
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
-        attempts=attempts(job, target),
+        attempts=attempts(job),
         warnings=missing,
     )
 
@@ -115,7 +124,7 @@ def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: S
 
 def log_streams(found: Found[MpiTarget], node: int | None) -> list[tuple[int, str]]:
     """List the main node's streams, which hold all lines; each line names its node."""
-    return [(0, name) for name in mpi_explain.log_streams(found, found.target)]
+    return [(0, name) for name in streams_of(found)]
 
 
 def log_locator() -> Callable[[int, str], int]:
@@ -136,10 +145,6 @@ def cancel(found: Found[MpiTarget], reason: str) -> None:
         Parameters={"Job": [found.run.name]},
         Comment=reason[:_LONGEST_COMMENT],
     )
-
-
-def explain(found: Found[MpiTarget]) -> Explanation:
-    return mpi_explain.explain(found, found.target)
 
 
 def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:

@@ -69,12 +69,15 @@ def build_request(
     decided = _decide(job, target, module, code, waits_for)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
+    # Systems Manager ends the command after it; the wait for other jobs counts, too.
+    seconds = min(LONGEST_SECONDS, command_seconds(decided.timeout_seconds, decided.attempts))
+    longest = LONGEST_SECONDS if decided.waits_for else seconds
     return MpiRequest(
         digest=code,
         put={**owner, "Key": key, "Body": mpi.encode(decided), "ContentType": "application/json"},
         send_command={
             "DocumentName": target.run_document,
-            "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(_longest(decided))]},
+            "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(longest)]},
             "Comment": decided.name,
             "TimeoutSeconds": DELIVERY_SECONDS,
             "CloudWatchOutputConfig": {
@@ -85,7 +88,7 @@ def build_request(
     )
 
 
-def attempts(job: Job, target: MpiTarget) -> int:
+def attempts(job: Job) -> int:
     return 1 if job.attempts is None else job.attempts
 
 
@@ -109,21 +112,14 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tupl
         code=code,
         mpi=target.mpi,
         efa_interfaces=target.efa_interfaces,
-        attempts=attempts(job, target),
+        attempts=attempts(job),
         timeout_seconds=timeout_seconds(job, target),
         waits_for=waits_for,
     )
 
 
-def _longest(job: MpiJob) -> int:
-    """Return when Systems Manager ends the command; the wait for other jobs counts, too."""
-    if job.waits_for:
-        return LONGEST_SECONDS
-    return min(LONGEST_SECONDS, command_seconds(job.timeout_seconds, job.attempts))
-
-
 def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:
-    seconds = attempts(job, target) * timeout_seconds(job, target)
+    seconds = attempts(job) * timeout_seconds(job, target)
     if seconds > LONGEST_SECONDS:
         raise DoesNotFit(
             f"job '{job.name}' may take {seconds} s in all its attempts, and Systems Manager ends a command "

@@ -121,6 +121,7 @@ def read_run(known: KnownCommand, target: MpiTarget, now: datetime | None = None
     seconds = _seconds(started, stopped if state.is_final else (now or datetime.now(UTC)))
     nodes = job.nodes if job else None
     exit_code = _exit_code(invocation) if state.is_final and (started or not _waits(job)) else None
+    attempt = Attempt(started_at=started, stopped_at=stopped, exit_code=exit_code, reason=None)
     return Run(
         id=str(command["CommandId"]),
         name=str(command.get("Comment", "")),
@@ -135,7 +136,7 @@ def read_run(known: KnownCommand, target: MpiTarget, now: datetime | None = None
         created_at=_moment(command.get("RequestedDateTime")),
         started_at=started,
         stopped_at=stopped,
-        attempts=_attempts(started, stopped, exit_code),
+        attempts=(attempt,) if stopped else (),
         exit_code=exit_code,
         image=code_words(target.machine_image, job.code) if job else None,
         image_digest=f"sha256:{job.code}" if job else None,
@@ -229,14 +230,6 @@ def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: Mpi
 
 def _is_unfinished(said: Mapping[str, Any]) -> bool:
     return translate(STATES, str(said.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
-
-
-def _attempts(
-    started: datetime | None, stopped: datetime | None, exit_code: int | None
-) -> tuple[Attempt, ...]:
-    if stopped is None:
-        return ()
-    return (Attempt(started_at=started, stopped_at=stopped, exit_code=exit_code, reason=None),)
 
 
 def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str | None:

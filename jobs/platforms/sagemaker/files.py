@@ -48,7 +48,12 @@ class FileSettings:
 def decide_files(job: Job, target: SageMakerTarget, name: str, files: FileSettings) -> JobFiles:
     code = _in_s3(job, files.code)
     brought = _brought(job, files.inputs)
+    data_folder = channel_folder(DATA_CHANNEL) if job.data else CHANNELS
     kept = _kept_at(job, target, name)
+    shared = job.checkpoints
+    if not job.checkpoints and not target.file_system_mount:
+        shared = job_url(target.bucket, name, "checkpoints")
+    charts = {"LocalPath": TENSORBOARD, "S3OutputPath": job_url(target.bucket, name, "tensorboard")}
     return JobFiles(
         job=replace(
             job,
@@ -57,15 +62,15 @@ def decide_files(job: Job, target: SageMakerTarget, name: str, files: FileSettin
                 **{key: _place(key, url) for key, url in brought.items() if not job.data},
                 **{key: f"{CHANNELS}/{_place(key, url)}" for key, url in code.items()},
             },
-            data=_data_folder(job, brought),
-            checkpoints=CHECKPOINTS if kept else _shared_checkpoints(job, target, name),
+            data=data_folder if brought else job.data or None,
+            checkpoints=CHECKPOINTS if kept else shared,
         ),
         channels=[
             *(_s3_channel(channel, url) for channel, url in {**brought, **code}.items()),
             *_shared_files(target),
         ],
         checkpoint_config={"S3Uri": kept, "LocalPath": CHECKPOINTS} if kept else {},
-        tensorboard_config=_tensorboard(target, name),
+        tensorboard_config={} if target.file_system_mount else charts,
     )
 
 
@@ -79,12 +84,6 @@ def _brought(job: Job, inputs: tuple[str, ...]) -> dict[str, str]:
 def _in_s3(job: Job, settings: tuple[str, ...]) -> dict[str, str]:
     given = {setting: job.settings.get(setting, "") for setting in settings}
     return {setting: url for setting, url in given.items() if url.startswith(_S3)}
-
-
-def _data_folder(job: Job, brought: Mapping[str, str]) -> str | None:
-    if job.data:
-        return channel_folder(DATA_CHANNEL) if brought else job.data
-    return CHANNELS if brought else None
 
 
 def _place(channel: str, url: str) -> str:
@@ -127,15 +126,3 @@ def _kept_at(job: Job, target: SageMakerTarget, name: str) -> str | None:
     if job.checkpoints is None:
         return None if target.file_system_mount else own
     return job.checkpoints if job.checkpoints.startswith(_S3) else None
-
-
-def _shared_checkpoints(job: Job, target: SageMakerTarget, name: str) -> str | None:
-    if job.checkpoints or target.file_system_mount:
-        return job.checkpoints
-    return job_url(target.bucket, name, "checkpoints")
-
-
-def _tensorboard(target: SageMakerTarget, name: str) -> dict[str, str]:
-    if target.file_system_mount:
-        return {}
-    return {"LocalPath": TENSORBOARD, "S3OutputPath": job_url(target.bucket, name, "tensorboard")}

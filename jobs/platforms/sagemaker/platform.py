@@ -50,6 +50,9 @@ SageMakerPrepared = Prepared[SageMakerTarget, SageMakerRequest]
 SERVICE = "SageMaker"
 TAKES_IMAGES = True
 _S3 = "s3://"
+_IMAGE = re.compile(
+    r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+):(?P<tag>.+)"
+)
 
 
 class Refused(SlipwayError):
@@ -58,6 +61,10 @@ class Refused(SlipwayError):
 
 class NameTaken(SlipwayError):
     """Another training job of the account has this name."""
+
+
+class MissingTrainingImage(SlipwayError):
+    """The registry does not hold the training image."""
 
 
 def prepare(
@@ -84,9 +91,29 @@ def prepare(
 
 
 def refuse_unready(prepared: SageMakerPrepared) -> None:
-    """Refuse if the training image is missing; the yard needs none, since it runs this checkout."""
-    if not aws.is_in_yard():
-        refuse_missing_image(prepared.job.image, prepared.target)
+    """Refuse if the registry says that the image is missing; accept it if the registry does not answer.
+
+    The yard needs none, since it runs this checkout.
+    """
+    own, target = prepared.job.image, prepared.target
+    image = own or target.image
+    named = _IMAGE.fullmatch(image)
+    if named is None or aws.is_in_yard():
+        return
+    answer = ask(
+        reader("ecr", named["region"]),
+        "BatchGetImage",
+        registryId=named["account"],
+        repositoryName=named["name"],
+        imageIds=[{"imageTag": named["tag"]}],
+    )
+    if isinstance(answer, Unanswered):
+        return
+    if not answer.get("images") and answer.get("failures"):
+        raise MissingTrainingImage(
+            f"the registry of {named['region']} has no image {image}, which '{target.name}' runs",
+            hint="push it there" if own else "name another in the cluster's declaration and deploy again",
+        )
 
 
 def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
@@ -96,7 +123,10 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
     """
     target = prepared.target
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
-    for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
+    channels = prepared.request.create.get("InputDataConfig", ())
+    sources = [source for each in channels if (source := each["DataSource"].get("S3DataSource"))]
+    buckets = [str(source["S3Uri"]).removeprefix(_S3).split("/", 1)[0] for source in sources]
+    for bucket in dict.fromkeys([target.bucket, *buckets]):
         refuse_foreign_bucket(bucket, target)
     upload(pack_for(target), prepared.request.digest, target, say)
 
@@ -180,12 +210,6 @@ def _warnings(request: SageMakerRequest, recipe: Recipe, target: SageMakerTarget
         )
 
 
-def _buckets_read(request: SageMakerRequest) -> Iterator[str]:
-    for channel in request.create.get("InputDataConfig", ()):
-        if source := channel["DataSource"].get("S3DataSource"):
-            yield str(source["S3Uri"]).removeprefix(_S3).split("/", 1)[0]
-
-
 def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
     """Return True if the existing job of this name is this one; never treat another's as ours."""
     found = describe(request.name, target) or {}
@@ -212,42 +236,13 @@ def pack_for(target: SageMakerTarget) -> Bundle:
     return pack(containers, beside=beside)
 
 
-# Refuses a training job before it is created if SageMaker could not read its image or a bucket.
-_IMAGE = re.compile(
-    r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+):(?P<tag>.+)"
-)
+# Refuses a training job before it is created if SageMaker could not read a bucket.
 _REGION_HEADER = "x-amz-bucket-region"
 _GONE = 404
 
 
-class MissingTrainingImage(SlipwayError):
-    """The registry does not hold the training image."""
-
-
 class WrongBucket(SlipwayError):
     """A bucket does not exist, or is not in the job's Region."""
-
-
-def refuse_missing_image(own: str | None, target: SageMakerTarget) -> None:
-    """Refuse if the registry says that the image is missing; accept it if the registry does not answer."""
-    image = own or target.image
-    named = _IMAGE.fullmatch(image)
-    if named is None:
-        return
-    answer = ask(
-        reader("ecr", named["region"]),
-        "BatchGetImage",
-        registryId=named["account"],
-        repositoryName=named["name"],
-        imageIds=[{"imageTag": named["tag"]}],
-    )
-    if isinstance(answer, Unanswered):
-        return
-    if not answer.get("images") and answer.get("failures"):
-        raise MissingTrainingImage(
-            f"the registry of {named['region']} has no image {image}, which '{target.name}' runs",
-            hint="push it there" if own else "name another in the cluster's declaration and deploy again",
-        )
 
 
 def refuse_foreign_bucket(bucket: str, target: SageMakerTarget) -> None:

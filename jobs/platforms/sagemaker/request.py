@@ -132,7 +132,7 @@ def _create(target: SageMakerTarget, name: str, code: str, module: str, files: J
         "ResourceConfig": _resources(job, target),
         "StoppingCondition": _stopping(job, target),
         "VpcConfig": {"Subnets": [target.subnet], "SecurityGroupIds": [target.security_group]},
-        "Tags": [{"Key": key, "Value": value} for key, value in _tags(target).items()],
+        "Tags": [{"Key": key, "Value": target.name} for key in (TARGET_TAG, CLUSTER_TAG)],
         "EnableManagedSpotTraining": target.is_spot,
         "EnableNetworkIsolation": False,  # the toolkit fetches the code from S3
         # Instances communicate within their own subnet and group, and EFA does not work with the encryption.
@@ -184,10 +184,6 @@ def _file_settings(files: JobFiles) -> dict[str, Any]:
         "TensorBoardOutputConfig": files.tensorboard_config,
     }
     return {name: value for name, value in given.items() if value}
-
-
-def _tags(target: SageMakerTarget) -> dict[str, str]:
-    return {TARGET_TAG: target.name, CLUSTER_TAG: target.name}
 
 
 def _key(name: str, key: str | None) -> dict[str, str]:

@@ -125,15 +125,11 @@ def is_fit(node: SlurmNode) -> bool:
     return words[0] != "DOWN" and not any(word.startswith(_BAD_STATES) for word in words)
 
 
-def _telling_streams(found: Found[SlurmTarget]) -> list[str]:
-    """List the streams that may say why a job failed; of an array, those of one element that failed."""
-    failed, streams = first_failed(found.detail.get("Elements", ())), log_streams(found)
-    return [name for name in streams if failed is None or name.startswith(f"{found.run.name}/{failed.id}-")]
-
-
 def _last_error(found: Found[SlurmTarget]) -> str | None:
     """Return the last error of the newest stream, that of a rank if there is one."""
-    streams, target = _telling_streams(found), found.target
+    streams, target = log_streams(found), found.target
+    if failed := first_failed(found.detail.get("Elements", ())):  # one element of an array
+        streams = [name for name in streams if name.startswith(f"{found.run.name}/{failed.id}-")]
     if not streams:
         return None
     lines = last_lines(reader("logs", target.region), target.log_group, streams[-1], events=_LAST_EVENTS)

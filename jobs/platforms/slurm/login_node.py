@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, reader
@@ -13,7 +12,7 @@ from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES, build_command
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, translate
-from slipway.jobs.words.slurm import GROUP_TAG, SlurmAnswer, SlurmNode, SlurmRecord, decode_answer
+from slipway.jobs.words.slurm import GROUP_TAG, SlurmAnswer, SlurmNode, decode_answer
 from slipway.jobs.words.targets import SlurmTarget
 
 WAIT_SECONDS = 300.0  # that the run document gives its program
@@ -34,12 +33,6 @@ class NoScheduler(SlipwayError):
 
 class LoginNodeRefused(SlipwayError):
     """The login node did not do what it was asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandClock:
-    pause: Callable[[float], None] = time.sleep
-    now: Callable[[], float] = time.monotonic
 
 
 def refuse_failed_scheduler(target: SlurmTarget) -> None:
@@ -115,23 +108,20 @@ def read_answer(target: SlurmTarget) -> SlurmAnswer:
     return decode_answer(run_action(target, "status"))
 
 
-def run_action(
-    target: SlurmTarget, action: str, *, request: str = "", clock: CommandClock | None = None
-) -> str:
+def run_action(target: SlurmTarget, action: str, *, request: str = "") -> str:
     """Run one action and return what it prints; repeating any of them does no harm."""
     instance = needed_login_node(target)
     command = build_command(target, action=action, request=request)
     sent = client("ssm", target.region).send_command(**command, InstanceIds=[instance])
-    return await_output(target, sent, clock)
+    return await_output(target, sent)
 
 
-def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClock | None = None) -> str:
+def await_output(target: SlurmTarget, sent: Mapping[str, Any]) -> str:
     """Wait until a command has ended; return its output, or raise its error."""
-    clock = clock or CommandClock()
     command = sent["Command"]["CommandId"]
     instance = sent["Command"]["InstanceIds"][0]
-    ends, pause = clock.now() + WAIT_SECONDS, _POLL_SECONDS
-    while clock.now() < ends:
+    ends, pause = time.monotonic() + WAIT_SECONDS, _POLL_SECONDS
+    while time.monotonic() < ends:
         answer = ask(
             reader("ssm", target.region), "GetCommandInvocation", CommandId=command, InstanceId=instance
         )
@@ -142,7 +132,7 @@ def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClo
             )
         if not isinstance(answer, Unanswered) and answer["Status"] not in _UNDER_WAY:
             return _output(answer, instance)
-        clock.pause(pause)
+        time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
     raise LoginNodeRefused(
         f"the login node {instance} has not answered command {command} after {WAIT_SECONDS:.0f} s",
@@ -209,14 +199,14 @@ def refused_workers(names: Iterable[str], answer: SlurmAnswer, target: SlurmTarg
 
 
 def misses_nodes(name: str, answer: SlurmAnswer) -> bool:
-    """Return True if a job of a submission waits for nodes, and launches of some have failed."""
-    return any(_misses_nodes(record, answer) for record in answer.jobs if record.name == name)
+    """Return True if a job of a submission waits for nodes, and launches of some have failed.
 
-
-def _misses_nodes(record: SlurmRecord, answer: SlurmAnswer) -> bool:
-    """Return False while the job's nodes are starting: an earlier refusal may be over."""
-    is_waiting = translate(STATES, record.state) is JobState.WAITING
-    if not is_waiting or not (record.reason or "None").startswith(_FOR_NODES):
-        return False
-    own = sum(attempt.job == record.id and attempt.is_of(record) for attempt in answer.attempts)
-    return record.restarts > own or bool(node_reasons(answer.nodes))
+    While its nodes are starting it does not wait: an earlier refusal may be over.
+    """
+    for record in answer.jobs:
+        is_waiting = record.name == name and translate(STATES, record.state) is JobState.WAITING
+        if is_waiting and (record.reason or "None").startswith(_FOR_NODES):
+            own = sum(attempt.job == record.id and attempt.is_of(record) for attempt in answer.attempts)
+            if record.restarts > own or node_reasons(answer.nodes):
+                return True
+    return False

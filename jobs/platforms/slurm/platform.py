@@ -11,8 +11,8 @@ from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.platform import MissingMachine, Prepared, WayIn
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.sending import refuse_malformed
-from slipway.jobs.platforms.slurm import explain as slurm_explain
-from slipway.jobs.platforms.slurm.explain import is_fit
+from slipway.jobs.platforms.slurm.explain import explain, is_fit
+from slipway.jobs.platforms.slurm.explain import log_streams as streams_of
 from slipway.jobs.platforms.slurm.login_node import (
     await_output,
     find_login_node,
@@ -34,12 +34,12 @@ from slipway.jobs.platforms.slurm.runs import (
 )
 from slipway.jobs.words.job import Job, code_words, request_key
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Explanation, Found, Run, locator
+from slipway.jobs.words.run import Found, Run, locator
 from slipway.jobs.words.slurm import UNFIT, SlurmNode
 from slipway.jobs.words.targets import SlurmTarget
 from slipway.jobs.words.text import Say
 
-__all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
+__all__ = ["explain", "is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 
 SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
@@ -99,7 +99,7 @@ def find_dependencies_of(run: Run, target: SlurmTarget) -> list[Run]:
 
 def log_streams(found: Found[SlurmTarget], node: int | None) -> list[tuple[int, str]]:
     """List the streams of all attempts, which hold all lines; each line names its node."""
-    return [(0, name) for name in slurm_explain.log_streams(found)]
+    return [(0, name) for name in streams_of(found)]
 
 
 def log_locator() -> Callable[[int, str], int]:
@@ -109,10 +109,6 @@ def log_locator() -> Callable[[int, str], int]:
 def cancel(found: Found[SlurmTarget], reason: str) -> None:
     """End the job and the one that compiles its graphs; ranks have Slurm's KillWait to save."""
     run_action(found.target, "cancel", request=request_key(found.run.name))
-
-
-def explain(found: Found[SlurmTarget]) -> Explanation:
-    return slurm_explain.explain(found)
 
 
 def node_rows(target: SlurmTarget) -> Sequence[Mapping[str, object]]:

@@ -83,15 +83,25 @@ def build_request(
     """Build the request: `module` is what every rank runs, `code` the digest of the bundle."""
     refuse_misfit(job, target)
     _refuse_what_cannot_be(job, target, waits_for)
-    decided = _decide(job, target, module, code, waits_for)
+    name = submission_name(job, target, code_words(target.machine_image, code))
+    decided = SlurmJob(
+        name=name,
+        recipe=job.recipe,
+        nodes=job.nodes,
+        arguments=tuple(word for setting in _settings(job) for word in ("--set", setting)),
+        code=code,
+        attempts=attempts(job),
+        batches=tuple(_batches(job, target, name, module, code)),
+        depends_on=waits_for,
+    )
     body = slurm.encode(decided)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    key = request_key(decided.name)
+    key = request_key(name)
     command = build_command(target, action="submit", request=key, digest=sha256(body.encode()).hexdigest())
     return SlurmRequest(
         digest=code,
         put={**owner, "Key": key, "Body": body, "ContentType": "application/json"},
-        send_command={**command, "Comment": decided.name},
+        send_command={**command, "Comment": name},
     )
 
 
@@ -115,20 +125,6 @@ def ranks_per_node(environment: Mapping[str, str]) -> int:
     return int(environment[variables.PROCESSES_PER_NODE])
 
 
-def _decide(job: Job, target: SlurmTarget, module: str, code: str, waits_for: tuple[str, ...]) -> SlurmJob:
-    name = submission_name(job, target, code_words(target.machine_image, code))
-    return SlurmJob(
-        name=name,
-        recipe=job.recipe,
-        nodes=job.nodes,
-        arguments=tuple(word for setting in _settings(job) for word in ("--set", setting)),
-        code=code,
-        attempts=attempts(job),
-        batches=tuple(_batches(job, target, name, module, code)),
-        depends_on=waits_for,
-    )
-
-
 def _settings(job: Job) -> tuple[str, ...]:
     return tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
 
@@ -142,7 +138,8 @@ def _batches(job: Job, target: SlurmTarget, name: str, module: str, code: str) -
         **_MARKETS[target.is_spot],
         variables.GRACE_SECONDS: str(grace_seconds(seconds)),
     }
-    for phase in _phases(job, target):
+    is_compiled = device_of(instance_type(target.instance_type)) == _NEURON and job.recipe in COMPILED_RECIPES
+    for phase in (COMPILE, RUN) if is_compiled else (RUN,):
         work = BatchWork(
             name=name,
             phase=phase,
@@ -162,11 +159,6 @@ def _batches(job: Job, target: SlurmTarget, name: str, module: str, code: str) -
             environment=environment,
         )
         yield SlurmBatch(phase=phase, options=sbatch_options(work), script=batch_script(work))
-
-
-def _phases(job: Job, target: SlurmTarget) -> tuple[str, ...]:
-    is_compiled = device_of(instance_type(target.instance_type)) == _NEURON and job.recipe in COMPILED_RECIPES
-    return (COMPILE, RUN) if is_compiled else (RUN,)
 
 
 def _refuse_what_cannot_be(job: Job, target: SlurmTarget, waits_for: tuple[str, ...]) -> None:
@@ -276,6 +268,8 @@ def sbatch_options(work: BatchWork) -> tuple[str, ...]:
 
 
 def batch_script(work: BatchWork) -> str:
+    for name in work.environment:  # names are ours, values may be anything
+        assert name.isidentifier(), f"no name of a variable: {name!r}"
     words = [
         *(PYTHON, "-m", NODE_MODULE, "train"),
         *("--phase", work.phase),
@@ -291,15 +285,8 @@ def batch_script(work: BatchWork) -> str:
         [
             "#!/bin/bash",
             f"# Written by Slipway for {work.name}; Slurm runs it again for every attempt.",
-            *_exports(work.environment),
+            *(f"export {name}={quote(value)}" for name, value in sorted(work.environment.items())),
             f"exec {' '.join(map(quote, words))}",
             "",
         ]
     )
-
-
-def _exports(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line for each variable; names are ours, values may be anything."""
-    for name, value in sorted(environment.items()):
-        assert name.isidentifier(), f"no name of a variable: {name!r}"
-        yield f"export {name}={quote(value)}"

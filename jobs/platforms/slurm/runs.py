@@ -213,7 +213,8 @@ def describe(elements: Sequence[SlurmRecord], count: int) -> Iterator[str]:
     """Yield the states of an array's elements, and which failed; `count` is the number of elements."""
     begun = [record for record in elements if "_" in record.id]
     counted = Counter(record.state for record in begun)
-    waiting = max((record for record in elements if "_" not in record.id), key=_submitted, default=None)
+    shared = [record for record in elements if "_" not in record.id]
+    waiting = max(shared, key=lambda record: record.submitted or 0, default=None)
     if waiting is not None and count > len(begun):
         counted[waiting.state] += count - len(begun)
     yield f"of {count} elements " + ", ".join(f"{many} {state}" for state, many in sorted(counted.items()))
@@ -239,7 +240,3 @@ def _whole(array: str, elements: Sequence[SlurmRecord]) -> SlurmRecord:
         started=min((record.started for record in elements if record.started), default=None),
         ended=max((record.ended for record in elements if record.ended), default=None) if is_over else None,
     )
-
-
-def _submitted(record: SlurmRecord) -> int:
-    return record.submitted or 0

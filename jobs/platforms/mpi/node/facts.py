@@ -100,14 +100,10 @@ def find_program(mpi: str) -> str | None:
 def own_topology(root: Path) -> Topology:
     """Count the cores and NUMA domains that this process may use; two threads share one core."""
     usable = os.sched_getaffinity(0)
-    domains = sum(bool(usable & processors) for processors in _domains(root))
+    lists = (root / "sys/devices/system/node").glob("node[0-9]*/cpulist")
+    domains = sum(bool(usable.intersection(parse_list(path.read_text()))) for path in lists)
     cores = {_siblings(root, each) for each in usable}
     return Topology(domains=max(1, domains), cores=max(1, len(cores)))
-
-
-def _domains(root: Path) -> Iterator[set[int]]:
-    for path in sorted((root / "sys/devices/system/node").glob("node[0-9]*/cpulist")):
-        yield set(parse_list(path.read_text()))
 
 
 def _siblings(root: Path, processor: int) -> Sequence[int]:

@@ -84,7 +84,9 @@ def _ask(where: NodePaths, host: str, command: str, seconds: float) -> Said:
         )
     except subprocess.TimeoutExpired:
         return Said(host=host, code=SSH_FAILED, output="", error=f"no answer within {seconds:.0f} s")
-    error = _last_line(ran.stderr) or f"exit code {ran.returncode}" if ran.returncode else ""
+    lines = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    last = lines[-1][:_SAID] if lines else f"exit code {ran.returncode}"
+    error = last if ran.returncode else ""
     return Said(host=host, code=ran.returncode, output=ran.stdout, error=error)
 
 
@@ -94,8 +96,3 @@ def _listens(address: str, port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:_SAID] if lines else ""

@@ -16,7 +16,7 @@ from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.job_credentials import close_metadata, hand_out
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
-from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
+from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish
 from slipway.jobs.platforms.on_nodes import write_through, write_whole
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.mpi import (
@@ -47,7 +47,12 @@ def join(where: NodePaths, setup: Setup) -> None:
     if user.uid != os.geteuid():  # otherwise nothing can be kept from jobs
         close_metadata()
     establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
-    _make_folders(where, setup, user)
+    mount = setup.file_system_mount
+    folders = [where.run, *([Path(mount) / name for name in _SHARED] if mount else [])]
+    for folder in (each for each in folders if not each.exists()):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            shutil.chown(folder, user.uid, user.gid)
     hand_out(where, setup, user)
     reload_sshd(where)
     where.joined.parent.mkdir(parents=True, exist_ok=True)
@@ -84,15 +89,6 @@ def _start_sshd(unit: str) -> None:
         )
 
 
-def _make_folders(where: NodePaths, setup: Setup, user: User) -> None:
-    mount = setup.file_system_mount
-    for folder in (where.run, *([Path(mount) / name for name in _SHARED] if mount else [])):
-        if not folder.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.geteuid() == 0:
-                shutil.chown(folder, user.uid, user.gid)
-
-
 def _systemctl(*words: str) -> int:
     ran = subprocess.run(["systemctl", *words], capture_output=True, check=False, timeout=_SYSTEMD_SECONDS)
     return ran.returncode
@@ -105,31 +101,23 @@ _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
 
 def write_roster(where: NodePaths, members: Sequence[Member]) -> bool:
     """Write the files that name the nodes; return True if the cluster has changed."""
-    write_through(where.hosts, hosts_text(_read(where), members))
-    write_whole(where.host_addresses, "".join(_ssh_block(member) for member in members))
+    hosts = where.hosts.read_text(encoding="utf-8") if where.hosts.exists() else ""
+    write_through(where.hosts, hosts_text(hosts, members))
+    # HostKeyAlias: the machine at the address must still prove that it has the name.
+    blocks = (
+        f"Host {each.name}\n  HostName {each.address}\n  HostKeyAlias {each.name}\n" for each in members
+    )
+    write_whole(where.host_addresses, "".join(blocks))
     return write_whole(where.hostfile, "".join(f"{each.name}\n" for each in members))
 
 
 def hosts_text(text: str, members: Sequence[Member]) -> str:
     """Replace our block of /etc/hosts and keep the rest. gloo looks up IPv4 addresses in IPv6 notation."""
-    lines = [line for member in members for line in _lines(member)]
+    lines = [f"{prefix}{each.address} {each.name}" for each in members for prefix in ("", "::ffff:")]
     block = "".join(f"{line}\n" for line in (_BEGIN, *lines, _END))
     if _BLOCK.search(text):
         return _BLOCK.sub(lambda _: block, text, count=1)
     return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{block}"
-
-
-def _lines(member: Member) -> list[str]:
-    return [f"{member.address} {member.name}", f"::ffff:{member.address} {member.name}"]
-
-
-def _ssh_block(member: Member) -> str:
-    """Map a name to its address; a machine at the address must still prove that it has the name."""
-    return f"Host {member.name}\n  HostName {member.address}\n  HostKeyAlias {member.name}\n"
-
-
-def _read(where: NodePaths) -> str:
-    return where.hosts.read_text(encoding="utf-8") if where.hosts.exists() else ""
 
 
 # The cluster's readiness, a record in its bucket: the main node writes it, and a node withdraws its own

@@ -99,7 +99,9 @@ def await_others(
     if not job.waits_for:
         return job
     began, told = now(), ""
-    while left := [each for each in find_awaited(job.waits_for, region) if not _has_succeeded(each)]:
+    while left := [
+        each for each in find_awaited(job.waits_for, region) if each.state is not JobState.SUCCEEDED
+    ]:
         _refuse_failed(job, left)
         words = ", ".join(f"{each.name} ({each.status})" for each in left)
         if _time_left(job, now() - began) < SHORTEST_TIMEOUT_SECONDS:
@@ -113,10 +115,6 @@ def await_others(
         pause(LOOK_SECONDS)
     say(begins_line(datetime.now(UTC)))
     return _with_time_left(job, now() - began, say)
-
-
-def _has_succeeded(other: Awaited) -> bool:
-    return other.state is JobState.SUCCEEDED
 
 
 def _refuse_failed(job: MpiJob, others: Sequence[Awaited]) -> None:

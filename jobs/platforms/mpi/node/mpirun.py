@@ -76,23 +76,17 @@ def run_everywhere(where: NodePaths, work: MpirunWork, folder: Path, lock: int, 
     code_file = folder / "exit-code"
     code_file.unlink(missing_ok=True)
     say(opening(launch))
-    with _start(where, work, launch, folder, lock) as process:
-        code, lost = _until_end(where, work, process, say)
-    lost = lost if code else ()
-    return Ended(code=_true_code(code_file, code, lost), dead=lost)
-
-
-def _start(
-    where: NodePaths, work: MpirunWork, launch: Launch, folder: Path, lock: int
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    with subprocess.Popen(
         mpirun_words(work.mpi, launch),
         env={**_own_environment(where, work), **mpirun_environment(work.mpi, launch)},
         cwd=folder,
         stdin=subprocess.PIPE,  # open and silent: some MPIs read an end of file again and again
         start_new_session=True,
         pass_fds=(lock,),
-    )
+    ) as process:
+        code, lost = _until_end(where, work, process, say)
+    lost = lost if code else ()
+    return Ended(code=_true_code(code_file, code, lost), dead=lost)
 
 
 def _until_end(
@@ -107,7 +101,14 @@ def _until_end(
         dead = ()
     if dead:
         say_dead(dead, say)
-    code, silent = _end(where, work, process, dead)
+    # End the job on every host that answers.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_FAREWELL_SECONDS)
+    silent = _end_everywhere(where, work, dead, 0.0)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    ended = process.wait()
+    code = ended if ended >= 0 else 128 - ended
     if silent and code:  # mpirun or a launcher noticed the loss before us
         say_dead(silent, say)
     return code, (*dead, *silent)
@@ -170,15 +171,13 @@ def _own_environment(where: NodePaths, work: MpirunWork) -> dict[str, str]:
 
 def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
     """Wait until mpirun ends, or hosts have missed several probes in a row; return those hosts."""
-    missed = dict.fromkeys((member.name for member in work.members), 0)
+    names = [member.name for member in work.members]
+    addresses = [member.address for member in work.members]
+    missed = dict.fromkeys(names, 0)
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PROBE_SECONDS)
             return ()
-        names, addresses = (
-            [member.name for member in work.members],
-            [member.address for member in work.members],
-        )
         silent = nodes.unreachable(where, names, addresses)
         missed = {host: count + 1 if host in silent else 0 for host, count in missed.items()}
         if dead := tuple(host for host, count in missed.items() if count >= _PROBES):
@@ -187,19 +186,6 @@ def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes])
 
 def say_dead(dead: Sequence[str], say: Say) -> None:
     say(f"error: host {', '.join(dead)} no longer answers; the job ends on all others")
-
-
-def _end(
-    where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], dead: Sequence[str]
-) -> tuple[int, tuple[str, ...]]:
-    """End the job on every host that answers; return mpirun's exit code and the hosts that did not answer."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_FAREWELL_SECONDS)
-    silent = _end_everywhere(where, work, dead, 0.0)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    code = process.wait()
-    return code if code >= 0 else 128 - code, silent
 
 
 def _end_everywhere(

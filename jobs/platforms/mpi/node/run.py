@@ -15,7 +15,7 @@ from typing import Any
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.node.facts import NodeFacts, decode_facts, differences, find_program
-from slipway.jobs.platforms.mpi.node.hosts import SSH_FAILED, Said, ask_all
+from slipway.jobs.platforms.mpi.node.hosts import SSH_FAILED, ask_all
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
 from slipway.jobs.platforms.mpi.node.join import write_roster
@@ -208,15 +208,10 @@ def _stop(number: int, frame: FrameType | None) -> None:
 # The folder of a job's code on a node: fetched once by its digest, where all nodes find it.
 
 
-def code_folder(where: NodePaths, setup: Setup, digest: str) -> Path:
-    """Return the folder for code: on shared files if there are any, else where only the jobs' user writes."""
-    if setup.file_system_mount:
-        return Path(setup.file_system_mount) / "slipway" / "code" / digest
-    return where.run / "code" / digest
-
-
 def ensure_code(where: NodePaths, setup: Setup, digest: str, s3: Any) -> Path:
-    return ensure_unpacked(code_folder(where, setup, digest), digest, setup.bucket, s3)
+    """Fetch code: to shared files if there are any, else to where only the jobs' user writes."""
+    root = Path(setup.file_system_mount) / "slipway" if setup.file_system_mount else where.run
+    return ensure_unpacked(root / "code" / digest, digest, setup.bucket, s3)
 
 
 # Stops Auto Scaling from removing the nodes of a running job: idle and timed rules wait until it is over. A
@@ -291,27 +286,20 @@ def ask_facts(
     """Return the facts of the hosts that answered, and the problems by host."""
     answers = ask_all(where, hosts, ["facts", mpi])
     facts = {each.host: found for each in answers if (found := decode_facts(each.output)) is not None}
-    problems = {each.host: _silence(each) for each in answers if each.host not in facts}
+    problems = {
+        each.host: each.error or "it said nothing about itself" for each in answers if each.host not in facts
+    }
     main = next(iter(facts), None)
     for host, found in facts.items():
         assert main is not None
-        wrong = [*differences(host, found, main, facts[main]), *_own_problems(host, found, mpi)]
+        wrong = differences(host, found, main, facts[main])
+        if found.mpi.startswith("none"):
+            wrong.append(f"{host} has no {mpi} ({found.mpi})")
+        if found.running:
+            wrong.append(f"{host} still runs {found.running}")
         if wrong:
             problems[host] = ", ".join(wrong)
     return facts, problems
-
-
-def _own_problems(host: str, facts: NodeFacts, mpi: str) -> list[str]:
-    found = []
-    if facts.mpi.startswith("none"):
-        found.append(f"{host} has no {mpi} ({facts.mpi})")
-    if facts.running:
-        found.append(f"{host} still runs {facts.running}")
-    return found
-
-
-def _silence(answer: Said) -> str:
-    return answer.error or "it said nothing about itself"
 
 
 # Checks whether the cluster is ready: after its nodes change, the main node runs an all-reduce of all.

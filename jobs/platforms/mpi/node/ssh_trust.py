@@ -52,7 +52,7 @@ def authority_seed(secret: str) -> bytes:
     return sha256(_LABEL + secret.encode()).digest()
 
 
-def private_key_text(seed: bytes, comment: str) -> str:
+def private_key_text(seed: bytes) -> str:
     """Encode the private key in OpenSSH's own format, which every ssh-keygen reads."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -74,13 +74,24 @@ def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -
     seed = authority_seed(secret)
     authority = where.keys / _AUTHORITY
     try:
-        write_whole(authority, private_key_text(seed, USER), SECRET)
+        write_whole(authority, private_key_text(seed), SECRET)
         is_new = _sign(where.keys / HOST_KEY, authority, ["-h", "-n", ",".join(names)], names[0])
         _sign(where.keys / USER_KEY, authority, ["-n", user.name, *_NARROW], f"{user.name}@{names[0]}")
     finally:
         authority.unlink(missing_ok=True)
-    _lend(where.keys / USER_KEY, user)
-    _write_configuration(where, public_key_text(seed), user)
+    # The user may read the key, but neither change nor replace it: the file and its folder stay root's.
+    # ssh accepts a key that others can read if the reader does not own it (sshkey_perm_ok of OpenSSH).
+    if os.geteuid() != user.uid:
+        lent = where.keys / USER_KEY
+        os.chown(lent, os.geteuid(), user.gid, follow_symlinks=False)
+        lent.chmod(_LENT)
+    public = public_key_text(seed)
+    write_whole(where.own / "known_hosts", f"@cert-authority * {public}\n")
+    write_whole(where.own / "user_authority.pub", f"{public}\n")
+    write_whole(where.client, _client_text(where, user))
+    program = f'#!/bin/sh\nexec ssh -F {shlex.quote(str(where.client))} "$@"\n'
+    write_whole(where.ssh_program, program, PROGRAM)
+    write_whole(where.ssh / "sshd_config.d/slipway.conf", server_text(where, user))
     return is_new
 
 
@@ -108,25 +119,6 @@ def _keygen(*words: str) -> None:
     subprocess.run(
         ["ssh-keygen", "-q", *words], check=True, stdin=subprocess.DEVNULL, timeout=_KEYGEN_SECONDS
     )
-
-
-def _lend(key: Path, user: User) -> None:
-    """Let the user read the key, but neither change nor replace it: the file and its folder stay root's.
-
-    ssh accepts a key that others can read if the reader does not own it (sshkey_perm_ok of OpenSSH).
-    """
-    if os.geteuid() != user.uid:
-        os.chown(key, os.geteuid(), user.gid, follow_symlinks=False)
-        key.chmod(_LENT)
-
-
-def _write_configuration(where: NodePaths, authority: str, user: User) -> None:
-    write_whole(where.own / "known_hosts", f"@cert-authority * {authority}\n")
-    write_whole(where.own / "user_authority.pub", f"{authority}\n")
-    write_whole(where.client, _client_text(where, user))
-    program = f'#!/bin/sh\nexec ssh -F {shlex.quote(str(where.client))} "$@"\n'
-    write_whole(where.ssh_program, program, PROGRAM)
-    write_whole(where.ssh / "sshd_config.d/slipway.conf", server_text(where, user))
 
 
 def _client_text(where: NodePaths, user: User) -> str:

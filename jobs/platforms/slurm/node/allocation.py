@@ -41,7 +41,9 @@ class Allocation:
 
 
 def read_allocation(environment: Mapping[str, str]) -> Allocation:
-    job, hosts = _job(environment), environment.get("SLURM_JOB_NODELIST")
+    array, number = (environment.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
+    job = f"{array}_{number}" if array and number else environment.get("SLURM_JOB_ID")
+    hosts = environment.get("SLURM_JOB_NODELIST")
     if not job or not hosts:
         raise NoAllocation(
             "SLURM_JOB_ID is not set, so this is no job of Slurm",
@@ -58,11 +60,6 @@ def read_allocation(environment: Mapping[str, str]) -> Allocation:
         array_size=array_size,
         seconds=_seconds_left(job, environment),
     )
-
-
-def _job(environment: Mapping[str, str]) -> str | None:
-    array, number = (environment.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
-    return f"{array}_{number}" if array and number else environment.get("SLURM_JOB_ID")
 
 
 def _array(environment: Mapping[str, str]) -> tuple[int | None, int | None]:

@@ -84,25 +84,23 @@ def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
     return find_instance_type(facts.instance_type or "")
 
 
-def step_options(attempt: LaunchAttempt) -> list[str]:
-    """Return srun's options for the nodes' hardware, and for the container that ranks run in."""
-    hardware = own_instance_type(attempt.facts)
-    gres = asked_gres(hardware) if hardware else ""
-    container = _container_options(attempt) if attempt.container else []
-    return [*([f"--gres={gres}"] if gres else []), *container]
-
-
 # pyxis (NVIDIA/pyxis v0.20.0, README.md): variables of the image take precedence over the node's, except
 # those that say where the job's code is. Devices of GPUs and EFA are the node's: Enroot passes /dev on.
 _OF_THE_JOB = ("PYTHONPATH",)
 _MOUNTED = ("/shared", "/fsx", "/scratch", "/etc/slipway", INSTALLED_CODE)
 
 
-def _container_options(attempt: LaunchAttempt) -> list[str]:
-    assert attempt.container is not None, "who asks has looked"
+def step_options(attempt: LaunchAttempt) -> list[str]:
+    """Return srun's options for the nodes' hardware, and for the container that ranks run in."""
+    hardware = own_instance_type(attempt.facts)
+    gres = asked_gres(hardware) if hardware else ""
+    options = [f"--gres={gres}"] if gres else []
+    if not attempt.container:
+        return options
     folders = dict.fromkeys((attempt.facts.shared, attempt.facts.scratch_mount, *_MOUNTED))
     mounts = ",".join(f"{path}:{path}" for path in folders if path and attempt.where.below(path).is_dir())
     return [
+        *options,
         f"--container-image={enroot_address(attempt.container)}",
         f"--container-mounts={mounts}",
         f"--container-env={','.join(_OF_THE_JOB)}",
@@ -131,19 +129,19 @@ def launch_command(attempt: LaunchAttempt) -> list[str]:
     words = [word for name, value in settings.items() for word in (SETTING_OPTION, f"{name}={value}")]
     python = _CONTAINERS_PYTHON if attempt.container else attempt.python.program
     launcher = [python, "-m", LAUNCHER, "--module", attempt.module, "--", *words]
-    return [*_compiler(attempt), *launcher]
+    if attempt.words.phase != COMPILE or not compiles_graphs(attempt):
+        return launcher
+    return [str(Path(attempt.python.program).parent / COMPILER), *launcher]
 
 
 def _share(attempt: LaunchAttempt) -> dict[str, str]:
     """Return the setting that gives an element of an array its share; none outside of an array."""
-    setting, allocation = _share_setting(attempt.words.recipe), attempt.allocation
+    recipe, allocation = attempt.words.recipe, attempt.allocation
+    # A recipe that is not known here is of a newer Slipway than this.
+    setting = find_recipe(recipe).share_setting if recipe in RECIPES else None
     if setting is None or allocation.array_index is None:
         return {}
     return {setting: f"{allocation.array_index}/{allocation.array_size}"}
-
-
-def _share_setting(recipe: str) -> str | None:
-    return find_recipe(recipe).share_setting if recipe in RECIPES else None  # of a newer Slipway than this
 
 
 def compiles_graphs(attempt: LaunchAttempt) -> bool:
@@ -167,7 +165,9 @@ def _of_attempt(attempt: LaunchAttempt) -> dict[str, str]:
         variables.ARRAY_SIZE: allocation.array_size,
     }
     places = {variables.CHECKPOINTS: "checkpoints", variables.LOGS: "logs"}
-    thrown_away = {name: str(_thrown_away(attempt) / part) for name, part in places.items()}
+    discarded = {name: str(thrown_away(attempt) / part) for name, part in places.items()}
+    # AWS's containers lack this package; on the node's own files it is installed.
+    code = words.code or (INSTALLED_CODE if attempt.container else None)
     return {
         variables.ATTEMPT: str(attempt.number),
         variables.MAIN_ADDRESS: Machine().own_address(),
@@ -176,24 +176,15 @@ def _of_attempt(attempt: LaunchAttempt) -> dict[str, str]:
         variables.LAUNCH_SECRET: secrets.token_hex(16),
         variables.EXIT_FILE: str(attempt.exit_file),
         **({variables.STAND_IN: "1"} if attempt.is_stand_in else {}),
-        **({"PYTHONPATH": code} if (code := words.code or _own_code(attempt)) else {}),
+        **({"PYTHONPATH": code} if code else {}),
         **{name: str(value) for name, value in array.items() if value is not None},
-        **(thrown_away if words.phase == COMPILE else {}),
+        **(discarded if words.phase == COMPILE else {}),
     }
 
 
-def _own_code(attempt: LaunchAttempt) -> str | None:
-    """Return the folder of this package, which AWS's containers lack; None if it is installed."""
-    return INSTALLED_CODE if attempt.container else None
-
-
-def _thrown_away(attempt: LaunchAttempt) -> Path:
+def thrown_away(attempt: LaunchAttempt) -> Path:
     """Return where a compile job writes: its numbers mean nothing, and no run may resume from them."""
     return attempt.where.below(f"{attempt.facts.shared}/slipway/compiling") / attempt.allocation.job
-
-
-def thrown_away(attempt: LaunchAttempt) -> Path:
-    return _thrown_away(attempt)
 
 
 def _of_hand(attempt: LaunchAttempt) -> dict[str, str]:
@@ -226,12 +217,6 @@ def _hardware(facts: SlurmNodeFacts) -> dict[str, str | None]:
         variables.ACCELERATORS: str(hardware.accelerator.count),
         variables.EFA_INTERFACES: str(facts.efa_interfaces or 0),
     }
-
-
-def _compiler(attempt: LaunchAttempt) -> list[str]:
-    if attempt.words.phase != COMPILE or not compiles_graphs(attempt):
-        return []
-    return [str(Path(attempt.python.program).parent / COMPILER)]
 
 
 # The record of a compile job, with which a run must agree: the same settings, and no graph that failed.

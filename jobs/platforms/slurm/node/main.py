@@ -67,8 +67,8 @@ def _cancel(parsed: argparse.Namespace) -> int:
     """End a submission's jobs, those that wait, too."""
     from slipway.jobs.platforms.slurm.node.submitting import cancel
 
-    where, facts = _begin()
-    print(cancel(_runs(where, facts), _name(parsed.request), facts.slurm_version))
+    _, facts = _begin()
+    print(cancel(_name(parsed.request), facts.slurm_version))
     return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -60,6 +60,24 @@ LEFT_OUT: Mapping[str, str] = {
     "FI_EFA_FORK_SAFE": "kernels since 5.15 keep pinned pages from a forked child by themselves",
 }
 
+# Variables that only some nodes need, each with its value and its reason.
+_FOR_EFA = {
+    "FI_PROVIDER": (
+        "efa",
+        "libfabric else falls back to TCP where a card is missing, and nobody sees why it is slow",
+    ),
+    "FI_EFA_USE_DEVICE_RDMA": (
+        "1",
+        "cards read the devices' memory; libfabric before 1.18 does not unless told",
+    ),
+}
+_FOR_OLD_KERNELS = {
+    "FI_EFA_FORK_SAFE": (
+        "1",
+        "before kernel 5.15 a fork, as data workers do, moves pages that a card still writes",
+    ),
+}
+
 
 def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
     """Return the variables of every rank on this node."""
@@ -69,7 +87,44 @@ def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
             f"the installed neuronx-cc is {node.compiler}; its settings are known for {known}",
             hint="bake the AMI from its lock, or add a row to RELEASES in slurm/node/neuron_environment.py",
         )
-    return tuple(_of_collectives(node)) + tuple(_of_graphs(node)) + tuple(_of_memory())
+    found = re.match(r"([0-9]+)\.([0-9]+)", node.kernel)
+    kernel = (int(found[1]), int(found[2])) if found else (0, 0)
+    has_old_kernel = node.has_efa and kernel < _FORK_SAFE_SINCE
+    table = {
+        "NEURON_RT_ROOT_COMM_ID": (
+            f"{node.main_address}:{ROOT_PORT}",
+            "ranks of several nodes meet there; the runtime's guide calls it mandatory for collectives",
+        ),
+        "NEURON_RT_EXEC_TIMEOUT": (
+            "600",
+            "seconds for one execution, first steps included, in which nodes still load their graphs",
+        ),
+        **(_FOR_EFA if node.has_efa else {}),
+        **(_FOR_OLD_KERNELS if has_old_kernel else {}),
+        "NEURON_CC_FLAGS": (
+            FLAGS,
+            "the compiler's own preset for decoders that are trained; part of the cache's folder",
+        ),
+        "NEURON_COMPILE_CACHE_URL": (
+            node.cache,
+            "all nodes load what one compiled; a folder for each compiler and set of flags",
+        ),
+        "NEURON_RT_STOCHASTIC_ROUNDING_EN": (
+            "1",
+            "weights in bf16 drift where small updates are always rounded down",
+        ),
+        "NEURON_FUSE_SOFTMAX": (
+            "1",
+            "softmax becomes one operation of the compiler instead of four that write to memory",
+        ),
+        "MALLOC_ARENA_MAX": (
+            "64",
+            "glibc gives each of a hundred threads an arena, and 32 ranks run out of the node's memory",
+        ),
+    }
+    return tuple(
+        NeuronVariable(name=name, value=value, reason=reason) for name, (value, reason) in table.items()
+    )
 
 
 def cache_folder(root: str, compiler: str, flags: str = FLAGS) -> str:
@@ -114,69 +169,3 @@ def describe(where: SlurmNodePaths, facts: SlurmNodeFacts) -> str:
     names = {each.name for each in neuron_variables(node)}
     left = [f"# {name} is not set: {reason}" for name, reason in LEFT_OUT.items() if name not in names]
     return "\n".join([*set_, *left])
-
-
-def _of_collectives(node: NeuronNode) -> Iterator[NeuronVariable]:
-    yield NeuronVariable(
-        name="NEURON_RT_ROOT_COMM_ID",
-        value=f"{node.main_address}:{ROOT_PORT}",
-        reason="ranks of several nodes meet there; the runtime's guide calls it mandatory for collectives",
-    )
-    yield NeuronVariable(
-        name="NEURON_RT_EXEC_TIMEOUT",
-        value="600",
-        reason="seconds for one execution, first steps included, in which nodes still load their graphs",
-    )
-    if node.has_efa:
-        yield NeuronVariable(
-            name="FI_PROVIDER",
-            value="efa",
-            reason="libfabric else falls back to TCP where a card is missing, and nobody sees why it is slow",
-        )
-        yield NeuronVariable(
-            name="FI_EFA_USE_DEVICE_RDMA",
-            value="1",
-            reason="cards read the devices' memory; libfabric before 1.18 does not unless told",
-        )
-        if _version(node.kernel) < _FORK_SAFE_SINCE:
-            yield NeuronVariable(
-                name="FI_EFA_FORK_SAFE",
-                value="1",
-                reason="before kernel 5.15 a fork, as data workers do, moves pages that a card still writes",
-            )
-
-
-def _of_graphs(node: NeuronNode) -> Iterator[NeuronVariable]:
-    yield NeuronVariable(
-        name="NEURON_CC_FLAGS",
-        value=FLAGS,
-        reason="the compiler's own preset for decoders that are trained; part of the cache's folder",
-    )
-    yield NeuronVariable(
-        name="NEURON_COMPILE_CACHE_URL",
-        value=node.cache,
-        reason="all nodes load what one compiled; a folder for each compiler and set of flags",
-    )
-    yield NeuronVariable(
-        name="NEURON_RT_STOCHASTIC_ROUNDING_EN",
-        value="1",
-        reason="weights in bf16 drift where small updates are always rounded down",
-    )
-    yield NeuronVariable(
-        name="NEURON_FUSE_SOFTMAX",
-        value="1",
-        reason="softmax becomes one operation of the compiler instead of four that write to memory",
-    )
-
-
-def _of_memory() -> Iterator[NeuronVariable]:
-    yield NeuronVariable(
-        name="MALLOC_ARENA_MAX",
-        value="64",
-        reason="glibc gives each of a hundred threads an arena, and 32 ranks run out of the node's memory",
-    )
-
-
-def _version(text: str) -> tuple[int, int]:
-    found = re.match(r"([0-9]+)\.([0-9]+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -70,8 +70,8 @@ class SlurmNodeFacts:
 PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIABLE, variables.STAND_IN)
 
 
-def is_stand_in(where: SlurmNodePaths, environment: Mapping[str, str] = os.environ) -> bool:
-    return variables.STAND_IN in environment or where.stand_in.exists()
+def is_stand_in(where: SlurmNodePaths) -> bool:
+    return variables.STAND_IN in os.environ or where.stand_in.exists()
 
 
 def node_paths(environment: Mapping[str, str] = os.environ) -> SlurmNodePaths:

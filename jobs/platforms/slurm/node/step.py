@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -48,7 +48,6 @@ class Heard:
 
     warned: bool = False
     ended: bool = False
-    previous: dict[int, object] = field(default_factory=dict)
 
     def listen(self) -> None:
         signal.signal(signal.SIGUSR1, self._hear)
@@ -90,7 +89,10 @@ def run_step(step: SrunStep, hear_line: Callable[[str], None], heard: Heard) -> 
         carrying.start()
         _watch(process, step.job, heard, hear_line)
         carrying.join(_DRAIN_SECONDS)
-    code = _true_code(step.exit_file, process.returncode)
+    code = read_exit_code(step.exit_file)  # of the main node's launcher: srun's is the largest of all
+    if code is None:
+        is_its_own = process.returncode in (0, *_ITS_OWN_WORDS)
+        code = process.returncode if is_its_own else RETRY_EXIT_CODE
     return StepEnd(code=code, was_warned=heard.warned, was_ended=heard.ended)
 
 
@@ -124,15 +126,6 @@ def _ask_to_save(job: str, say: Say) -> bool:
         say(f"[run] error: {error.message}; asking again")
         return False
     return True
-
-
-def _true_code(exit_file: Path, code: int) -> int:
-    """Return the code of the main node's launcher: srun's is the largest of all."""
-    if (written := read_exit_code(exit_file)) is not None:
-        return written
-    if code == 0 or code in _ITS_OWN_WORDS:
-        return code
-    return RETRY_EXIT_CODE
 
 
 # Joins the lines of a step's nodes: srun splits long ones, and mixes those of several nodes. With --label

@@ -77,12 +77,9 @@ def _known(folder: Path, slurm_version: str | None) -> list[SlurmRecord]:
 
 
 def _find(known: Sequence[SlurmRecord], name: str, phase: str) -> str | None:
-    found = sorted((job for job in known if (job.name, job.phase) == (name, phase)), key=_age)
+    jobs = [job for job in known if (job.name, job.phase) == (name, phase)]
+    found = sorted(jobs, key=lambda job: job.submitted or 0)
     return array_of(found[0].id) if found else None
-
-
-def _age(job: SlurmRecord) -> int:
-    return job.submitted or 0
 
 
 def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
@@ -96,19 +93,16 @@ def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
     return states != {_SUCCEEDED}
 
 
-def _passed_on() -> list[str]:
-    """Return the option that passes to the job's script what a yard needs there; none on AWS."""
-    names = [name for name in PASSED_ON if name in os.environ]
-    return [f"--export={','.join(names)}"] if names else []
-
-
 def _send(
     folder: Path, job: SlurmJob, batch: SlurmBatch, waits_for: Sequence[str], slurm_version: str | None
 ) -> str:
     script = folder / f"{batch.phase}.sh"
     write_whole(script, batch.script, PROGRAM)
     after = [f"--dependency=afterok:{':'.join(waits_for)}", "--kill-on-invalid-dep=yes"] if waits_for else []
-    words = ["sbatch", "--parsable", *batch.options, *_passed_on(), *after, str(script)]
+    # Variables that the job's script needs in a yard; on AWS none of them is set.
+    names = [name for name in PASSED_ON if name in os.environ]
+    passed_on = [f"--export={','.join(names)}"] if names else []
+    words = ["sbatch", "--parsable", *batch.options, *passed_on, *after, str(script)]
     try:
         said = programs.ask(words, slurm_version=slurm_version)
     except DeadController:
@@ -126,7 +120,7 @@ _OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 _MOST_BYTES = 20_000  # Systems Manager returns 24,000 characters
 
 
-def cancel(runs: Path, name: str, slurm_version: str | None = None) -> str:
+def cancel(name: str, slurm_version: str | None = None) -> str:
     """Cancel a submission's unfinished jobs, the last first, so that none starts when another is gone."""
     jobs = [job for job in read_queue(slurm_version) if job.name == name and job.state not in _OVER]
     last_first = sorted(jobs, key=lambda job: job.submitted or 0, reverse=True)

@@ -15,13 +15,14 @@ from slipway.jobs.platforms.mpi.platform import node_rows
 from slipway.jobs.platforms.platform import machine_warnings
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.errors import NoAnswer
-from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.job import DoesNotFit
 from slipway.jobs.words.mpi import READY_KEY
 from slipway.jobs.words.names import idle_alarm_name
 from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.platforms.mpi.conftest import WELL, commands, deploy, say_ready
+from tests.jobs.platforms.mpi.test_platform import JOB
 from tests.jobs.submit.test_submission import Clock
 from tests.yard.machines.hosts.conftest import Site, Vpc
 
@@ -36,7 +37,6 @@ IDLE = {
     "ComparisonOperator": "GreaterThanOrEqualToThreshold",
     "TreatMissingData": "ignore",
 }
-JOB = Job(name="glue", recipe="prepare_bert", nodes=2, settings={"sample_megabytes": "1"})
 
 
 def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_sent(

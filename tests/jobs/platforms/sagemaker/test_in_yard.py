@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.submit.find import find_run
 from slipway.jobs.submit.logs import Wanted, follow_lines
@@ -16,6 +15,7 @@ from slipway.jobs.submit.submission import submit
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import SageMakerTarget, encode_target, parameter_name
+from tests.jobs.conftest import forget_clients
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 from tests.yard.conftest import RunningYard, point_at
 from tests.yard.services.sagemaker.conftest import site, training_yard
@@ -30,8 +30,7 @@ def target(
 ) -> Iterator[SageMakerTarget]:
     point_at(training_yard, monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for made in (aws.client, aws.sender, aws.reader):
-        made.cache_clear()
+    forget_clients()
     ec2 = training_yard.client("ec2")
     subnet = ec2.describe_subnets()["Subnets"][0]
     groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}])
@@ -56,8 +55,7 @@ def target(
         Name=parameter_name("small"), Value=encode_target(found), Type="String"
     )
     yield found
-    for made in (aws.client, aws.sender, aws.reader):
-        made.cache_clear()
+    forget_clients()
 
 
 def test_a_recipe_runs_on_two_instances_and_is_told_by_instance_and_rank(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.platforms.slurm.node.submitting import submit_once
+from slipway.jobs.platforms.slurm.node.train import TrainWords, add_arguments, train_words
 from slipway.jobs.platforms.slurm.request import build_request
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.slurm import PYTHON, SlurmJob, decode
@@ -19,6 +21,13 @@ from tests.jobs.platforms.slurm.one_slurm import PARTITION, OneSlurm, is_install
 from tests.jobs.words.test_targets import SLURM_TARGET
 
 CODE = "c" * 64
+
+
+def words(*given: str, **environment: str) -> TrainWords:
+    """Parse the words of a batch script that trains `smoke`."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return train_words(parser.parse_args([*given, "--", "smoke"]), environment)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from slipway.jobs.platforms.mpi.node.join import write_roster
 from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish, server_text
 from slipway.jobs.words.mpi import Member, host_name
+from tests.containers.forks import free_port
 from tests.yard.conftest import REGION
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -95,12 +95,6 @@ def serve(where: NodePaths, address: str) -> subprocess.Popen[str]:
         if "listening" in line:
             return server
     raise AssertionError(f"sshd does not listen on {address}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

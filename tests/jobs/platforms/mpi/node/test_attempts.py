@@ -31,12 +31,13 @@ from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.platforms.on_nodes import DamagedCode, run_word, write_whole
 from slipway.jobs.words.mpi import Member
 from slipway.jobs.words.names import CLUSTER_TAG
+from tests.jobs.code.projects import write
 from tests.jobs.platforms.mpi.node.conftest import SETUP
+from tests.jobs.platforms.mpi.node.test_run import MEMBER
 from tests.jobs.words.test_mpi import JOB
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
 
-MEMBER = Member(name="ip-127-0-0-1", address="127.0.0.1", instance_id="i-1")
 Attempted = Callable[..., tuple[int, list[int]]]
 DEAD = DeadHost("host ip-10-0-0-2 does not answer: Connection timed out")
 
@@ -256,14 +257,6 @@ class Store:
         return {"Body": io.BytesIO(self.body)}
 
 
-def tree(folder: Path, **files: str) -> Path:
-    for name, text in files.items():
-        path = folder / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
 def setup_of(tmp_path: Path) -> Setup:
     return replace(SETUP, file_system_mount=str(tmp_path))
 
@@ -271,11 +264,14 @@ def setup_of(tmp_path: Path) -> Setup:
 def test_the_same_files_make_the_same_bytes_whenever_they_were_written_and_others_another_bundle(
     tmp_path: Path,
 ) -> None:
-    one = pack(tree(tmp_path / "one", a="1", sub__b="2"))
-    two = tree(tmp_path / "two", sub__b="2", a="1")
+    one = pack(write(tmp_path / "one", {"a": "1", "sub/b": "2"}))
+    two = write(tmp_path / "two", {"sub/b": "2", "a": "1"})
     os.utime(two / "a", (1, 1))
     assert one == pack(two)
-    others = [tree(tmp_path / "three", a="2", sub__b="2"), tree(tmp_path / "four", a="1", sub__b="2", c="")]
+    others = [
+        write(tmp_path / "three", {"a": "2", "sub/b": "2"}),
+        write(tmp_path / "four", {"a": "1", "sub/b": "2", "c": ""}),
+    ]
     assert len({one.digest, *(pack(folder).digest for folder in others)}) == 3
 
 
@@ -290,7 +286,7 @@ def test_what_is_unpacked_once_is_what_was_packed_without_what_only_images_need_
     assert (folder / "slipway/containers" / launch).read_bytes() == (own_containers() / launch).read_bytes()
     assert not (folder / "slipway/containers/images").exists()
     assert not list(folder.rglob("__pycache__"))
-    bundle = pack(tree(tmp_path / "one", a="1"))
+    bundle = pack(write(tmp_path / "one", {"a": "1"}))
     otherwise = gzip.compress(gzip.decompress(bundle.packed), 1)
     folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(otherwise))
     assert (folder / "slipway/containers/a").read_text() == "1"
@@ -305,7 +301,7 @@ def test_what_is_unpacked_once_is_what_was_packed_without_what_only_images_need_
     ],
 )
 def test_what_is_not_the_code_that_was_sent_is_never_unpacked(tmp_path: Path, body: bytes) -> None:
-    digest = pack(tree(tmp_path / "one", a="1")).digest
+    digest = pack(write(tmp_path / "one", {"a": "1"})).digest
     with pytest.raises(DamagedCode, match=digest):
         ensure_code(WHERE, setup_of(tmp_path), digest, Store(body))
     assert not (tmp_path / "slipway").exists()
@@ -334,6 +330,6 @@ def test_an_archive_writes_plain_files_below_its_folder_and_nothing_else(
 
 def test_code_that_no_files_share_lies_where_no_other_user_can_lay_some_before(tmp_path: Path) -> None:
     """Anybody could take the names of folders in /tmp first."""
-    where, bundle = NodePaths(root=tmp_path / "node"), pack(tree(tmp_path / "one", a="1"))
+    where, bundle = NodePaths(root=tmp_path / "node"), pack(write(tmp_path / "one", {"a": "1"}))
     folder = ensure_code(where, replace(SETUP, file_system_mount=None), bundle.digest, Store(bundle.packed))
     assert folder.is_relative_to(where.run)

@@ -24,6 +24,7 @@ from slipway.jobs.platforms.mpi.node.facts import (
 )
 from slipway.jobs.platforms.mpi.node.run import check, summarise
 from slipway.jobs.words.mpi import Member, Topology, host_name
+from tests.jobs.code.projects import write
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
 
 FACTS = NodeFacts(
@@ -57,20 +58,17 @@ def test_numa_domains_and_cores_are_counted_as_far_as_they_may_be_used(
     """Make two domains of two cores with two threads each, and one of memory alone."""
     assert [parse_list(text) for text in ("0-2,8\n", "")] == [[0, 1, 2, 8], []]
     assert own_topology(tmp_path) == Topology(domains=1, cores=len(os.sched_getaffinity(0)))
-    for domain, processors in enumerate(("0-1,4-5", "2-3,6-7", "")):
-        write(tmp_path / f"sys/devices/system/node/node{domain}/cpulist", processors)
-    for processor in range(8):
-        siblings = f"{processor % 4},{processor % 4 + 4}"
-        write(tmp_path / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list", siblings)
+    system = tmp_path / "sys/devices/system"
+    domains = enumerate(("0-1,4-5", "2-3,6-7", ""))
+    write(system, {f"node/node{domain}/cpulist": f"{processors}\n" for domain, processors in domains})
+    siblings = {
+        f"cpu/cpu{each}/topology/thread_siblings_list": f"{each % 4},{each % 4 + 4}\n" for each in range(8)
+    }
+    write(system, siblings)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     assert own_topology(tmp_path) == Topology(domains=2, cores=4)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 4, 5})
     assert own_topology(tmp_path) == Topology(domains=1, cores=2)
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True)
-    path.write_text(f"{text}\n")
 
 
 # What a job leaves on a node is gone before the next one begins.

@@ -32,7 +32,8 @@ from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import USER_KEY, cluster_user, establish
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.mpi import READY_KEY, Member, Readiness
-from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Node, Start, free_port
+from tests.containers.forks import free_port
+from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Node, Start
 from tests.yard.conftest import REGION, RunningYard
 
 MACHINE = NodePaths(root=Path("/"))

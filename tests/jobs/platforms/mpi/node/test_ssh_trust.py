@@ -86,7 +86,7 @@ def test_private_keys_are_their_owners_alone_and_in_memory_and_the_authority_is_
     assert len(private) == 2  # of the host and of the user
     assert {path.stat().st_mode & 0o077 for path in private} == {0}
     assert all(path.is_relative_to(one.where.keys) for path in private)
-    body = private_key_text(authority_seed(SECRET), "").splitlines()[2]
+    body = private_key_text(authority_seed(SECRET)).splitlines()[2]
     assert not [path for path, text in texts.items() if body in text or SECRET in text]
     same, again, other = (public_key_text(authority_seed(secret)) for secret in (SECRET, SECRET, OTHER))
     assert same == again != other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +27,10 @@ from slipway.jobs.platforms.slurm.node.attempts import (
 )
 from slipway.jobs.platforms.slurm.node.programs import DeadController, NoSlurm, find_program, refusal
 from slipway.jobs.platforms.slurm.node.setting import ROOT_VARIABLE
-from slipway.jobs.platforms.slurm.node.train import add_arguments, train_words
 from slipway.jobs.platforms.slurm.request import STATES
 from slipway.jobs.words.run import JobState, translate
 from slipway.jobs.words.slurm import RUN
+from tests.jobs.platforms.slurm.conftest import words
 
 NOTE = AttemptNote(
     job="7",
@@ -59,17 +58,12 @@ def test_attempts_are_counted_by_their_starts_and_not_by_what_slurm_requeued(tmp
 
 def test_an_end_that_cannot_be_recorded_is_said_and_the_job_goes_back_to_the_queue(tmp_path: Path) -> None:
     (tmp_path / "attempts").write_text("")  # no folder, as on a disk that has failed
-    words = train_words(parsed(["--folder", str(tmp_path), "smoke"]), {})
     said: list[str] = []
-    training_job._write(words, replace(NOTE, ended=110, exit_code=85, resumes=True), said.append)
+    training_job._write(
+        words("--folder", str(tmp_path)), replace(NOTE, ended=110, exit_code=85, resumes=True), said.append
+    )
     assert len(said) == 1
     assert said[0].startswith("[run] warning: how this attempt ended is not recorded: ")
-
-
-def parsed(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(words)
 
 
 def test_starts_at_the_same_time_have_numbers_of_their_own(tmp_path: Path) -> None:

@@ -221,9 +221,9 @@ def drained(cluster: Cluster) -> str:
 def test_cancelling_ends_a_job_and_does_not_give_it_back_to_the_queue(cluster: Cluster) -> None:
     job_id, request = cluster.submit(Job(name="stop", recipe="smoke", nodes=2, settings={"mode": "resume"}))
     cluster.slurm.until(lambda: "[0] trains" in cluster.log(request.name), "training")
-    assert cancel(cluster.runs, request.name) == job_id
+    assert cancel(request.name) == job_id
     assert cluster.slurm.ended(job_id) == "CANCELLED"
-    assert cancel(cluster.runs, request.name) == ""
+    assert cancel(request.name) == ""
 
 
 def test_a_job_whose_program_fails_is_not_tried_again_and_one_that_waits_for_it_is_refused(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from slipway.jobs.platforms.slurm.node.launch import (
     step_options,
 )
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
-from slipway.jobs.platforms.slurm.node.train import add_arguments, train_words
+from tests.jobs.platforms.slurm.conftest import words
 
 ECR = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 IMAGE = f"{ECR}/pytorch:2.13-cu133-amzn2023"
@@ -26,12 +25,10 @@ GPUS = SlurmNodeFacts(instance_type="p5.48xlarge", file_system_mount="/shared", 
 
 def attempt(root: Path, facts: SlurmNodeFacts = GPUS, *given: str) -> LaunchAttempt:
     (root / "shared").mkdir(exist_ok=True)
-    parser = ArgumentParser()
-    add_arguments(parser)
     return LaunchAttempt(
         where=SlurmNodePaths(root=root),
         facts=facts,
-        words=train_words(parser.parse_args([*given, "--", "smoke"]), {}),
+        words=words(*given),
         allocation=Allocation(
             job="7", nodes=2, hosts=("a", "b"), restarts=0, array_index=None, array_size=None, seconds=None
         ),

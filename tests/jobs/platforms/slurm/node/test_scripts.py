@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -17,10 +16,10 @@ import slipway.jobs.platforms.slurm as platform
 from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.code.packing import pack_project
-from slipway.jobs.platforms.slurm.node.train import TrainWords, WrongWords, add_arguments, train_words
+from slipway.jobs.platforms.slurm.node.train import WrongWords
 from slipway.jobs.words.job import Job
 from tests.jobs.code.projects import write
-from tests.jobs.platforms.slurm.conftest import CODE, Cluster
+from tests.jobs.platforms.slurm.conftest import CODE, Cluster, words
 from tests.jobs.platforms.slurm.one_slurm import NODES, OneSlurm, is_installed
 
 SCRIPTS = Path(next(iter(platform.__path__))) / "scripts"
@@ -253,12 +252,6 @@ def test_a_users_own_command_runs_on_every_node_with_its_words(cluster: Cluster,
 
 
 # A batch script's settings come from its own lines, or from variables of the user who called sbatch.
-
-
-def words(*given: str, **environment: str) -> TrainWords:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return train_words(parser.parse_args([*given, "--", "smoke"]), environment)
 
 
 def test_ranks_of_a_node_are_those_of_the_script_or_else_of_the_variable() -> None:
