@@ -267,7 +267,14 @@ def _prior(accelerator: str, network: str, peak_flops: float, is_slow: bool) -> 
             f"network is {network!r}; known classes are {', '.join(NETWORKS)}",
             hint='or leave it "": the class is told from the numbers',
         )
-    known = ACCELERATORS.get(name) or _unknown(peak_flops, network or ("cpu" if is_slow else ""))
+    is_cpu = (network or ("cpu" if is_slow else "")).startswith("cpu")
+    known = ACCELERATORS.get(name) or DevicePrior(
+        peak_flops=peak_flops,
+        utilisation=_GUESSED_UTILISATION,
+        memory_bytes_per_second=peak_flops / _FLOPS_A_BYTE,
+        launches=not is_cpu,
+        has_shape=not is_cpu,
+    )
     kind = network or known.network or ("cpu" if is_slow else "infiniband")
     narrow = _NARROW_WIDTH * peak_flops / known.memory_bytes_per_second
     return Prior(
@@ -289,13 +296,3 @@ def told_from(peak_flops: float) -> str:
         if abs(peak_flops / known.peak_flops - 1) <= _SAME_PEAK:
             return name
     return ""
-
-
-def _unknown(peak_flops: float, network: str) -> DevicePrior:
-    return DevicePrior(
-        peak_flops=peak_flops,
-        utilisation=_GUESSED_UTILISATION,
-        memory_bytes_per_second=peak_flops / _FLOPS_A_BYTE,
-        launches=not network.startswith("cpu"),
-        has_shape=not network.startswith("cpu"),
-    )
