@@ -87,7 +87,9 @@ class PlanRun:
         if not self.ledger.plans:
             first = PlanReplaced(at=self._world.began, why="", assignments=self.plan.assignments)
             self._note(first)
-        self._go_on()
+        for job in self.ledger.jobs.values():  # repeat the requests that a killed run had begun
+            if job.stage is JobStage.STOPPING and job.run:
+                self._world.executor.stop(job.run, job.why)
         while not self.ledger.is_over:
             self.step()
             if not self.ledger.is_over:
@@ -95,29 +97,23 @@ class PlanRun:
         return self.ledger
 
     def step(self) -> None:
-        self._send_waiting()
-        sights = self._look()
-        news = [
-            *self._note_ended(sights),
-            *self._note_lost(),
-            *self._note_paces(sights),
-            *self._note_added(),
+        # Submit the attempts that were intended but not taken: we were killed, or the cluster was busy.
+        for name, job in [*self.ledger.jobs.items()]:
+            if job.stage is JobStage.SENDING:
+                self._send(name)
+        runs = {name: job.run for name, job in self.ledger.jobs.items() if job.stage.is_held and job.run}
+        sights = self._world.executor.look(runs)
+        news = [*self._note_ended(sights), *self._note_lost(), *self._note_paces(sights)]
+        news += [  # jobs in the plan's file that it had not when the run began
+            f"{name} was added"
+            for name, job in self.ledger.jobs.items()
+            if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
         ]
         self._skip()
         if news and not self.ledger.is_over:
             self._plan_again(sights, news)
         self._stop_movers()
         self._start()
-
-    def _go_on(self) -> None:
-        """Repeat the requests that a killed run had begun."""
-        for job in self.ledger.jobs.values():
-            if job.stage is JobStage.STOPPING and job.run:
-                self._world.executor.stop(job.run, job.why)
-
-    def _look(self) -> Mapping[str, Sight]:
-        runs = {name: job.run for name, job in self.ledger.jobs.items() if job.stage.is_held and job.run}
-        return self._world.executor.look(runs)
 
     def _note_ended(self, sights: Mapping[str, Sight]) -> list[str]:
         news = []
@@ -140,7 +136,8 @@ class PlanRun:
                 why="" if outcome == "succeeded" else sight.why,
             )
             self._note(event)
-            words = "has stopped to go on elsewhere" if is_moving else _words(sight.outcome)
+            was = "was " if sight.outcome in ("withdrawn", "lost") else ""
+            words = "has stopped to go on elsewhere" if is_moving else f"{was}{sight.outcome}"
             self._world.say(f"{name} {words}")
             news.append(f"{name} {words}" + (f": {event.why}" if event.why and not is_moving else ""))
         return news
@@ -170,15 +167,6 @@ class PlanRun:
                 self._paces[attempt] = pace
                 news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news
-
-    def _note_added(self) -> list[str]:
-        """Find the jobs that were added to the plan's file since the run began."""
-        added = [
-            name
-            for name, job in self.ledger.jobs.items()
-            if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
-        ]
-        return [f"{name} was added" for name in added]
 
     def _skip(self) -> None:
         while found := [*decisions.find_skipped(self.plan.jobs, self.ledger)]:
@@ -249,12 +237,6 @@ class PlanRun:
         same = (place for place, pool in enumerate(pools) if pool.cluster == pools[last.pool].cluster)
         return frozenset(same)
 
-    def _send_waiting(self) -> None:
-        """Submit the attempts that were intended but not taken: we were killed, or the cluster was busy."""
-        for name, job in [*self.ledger.jobs.items()]:
-            if job.stage is JobStage.SENDING:
-                self._send(name)
-
     def _send(self, name: str) -> None:
         standing = self.ledger.jobs[name]
         assert standing.assignment is not None
@@ -282,7 +264,3 @@ class PlanRun:
 
     def _now(self) -> float:
         return self._world.now()
-
-
-def _words(outcome: str) -> str:
-    return f"was {outcome}" if outcome in ("withdrawn", "lost") else outcome

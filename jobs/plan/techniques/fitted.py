@@ -105,7 +105,8 @@ def _fit(measured: Sequence[MeasuredStep]) -> Features:
         for chosen in itertools.combinations(range(3), count):
             found = _least_squares(rows, chosen)
             if min(found) >= 0 and max(found) > 0:
-                best = min(best, (_missed(rows, found), found))
+                missed = sum((_product(found, features) / seconds - 1) ** 2 for features, seconds in rows)
+                best = min(best, (missed, found))
     return best[1]
 
 
@@ -120,10 +121,6 @@ def _least_squares(rows: Sequence[tuple[Features, float]], chosen: Sequence[int]
     for place, number in zip(chosen, found, strict=True):
         factors[place] = float(number)
     return factors[0], factors[1], factors[2]
-
-
-def _missed(rows: Sequence[tuple[Features, float]], factors: Features) -> float:
-    return sum((_product(factors, features) / seconds - 1) ** 2 for features, seconds in rows)
 
 
 def _product(factors: Features, features: Features) -> float:
