@@ -201,6 +201,8 @@ class Profiler:
             source, error = "fitted", fitted.error
         if (profile is None and facts is None) or seconds is None:
             return
+        startups = [each.startup for _, each in self.found.values() if each.seconds is not None]
+        startup = statistics.median(startups) if startups else 0.0
         for task in group.tasks:
             yield (
                 task,
@@ -208,16 +210,12 @@ class Profiler:
                     executor=retrieve(name),
                     gpu_apportionment=count,
                     parameters=dict(variant.settings),
-                    runtime=self._startup() + seconds * self._batches(group, task),
+                    runtime=startup + seconds * self._batches(group, task),
                     technique=variant.name,
                     source=source,
                     error=error,
                 ),
             )
-
-    def _startup(self) -> float:
-        known = [profile.startup for _, profile in self.found.values() if profile.seconds is not None]
-        return statistics.median(known) if known else 0.0
 
     def _facts(self, group: TaskGroup) -> ModelFacts | None:
         told = self._told(group)
