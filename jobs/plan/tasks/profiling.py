@@ -181,9 +181,8 @@ class Profiler:
                 )
 
     def _strategies(self, group: TaskGroup, fitted: FittedSteps) -> Iterator[tuple[Task, Strategy]]:
-        works = {
-            (each.kind, each.technique) for each in fitted.measured
-        }  # only techniques that worked in a trial of this model
+        # Only techniques that worked in a trial of this model.
+        works = {(each.kind, each.technique) for each in fitted.measured}
         for count in self.counts:
             for name in (name for name in self.names if name in TECHNIQUES and (group.kind, name) in works):
                 for variant in self._variants(name, count):
