@@ -109,7 +109,10 @@ class PlanRun:
             for name, job in self.ledger.jobs.items()
             if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
         ]
-        self._skip()
+        while found := [*decisions.find_skipped(self.plan.jobs, self.ledger)]:
+            for skipped, waited_for in found:
+                why = f"{waited_for} {self.ledger.jobs[waited_for].stage}"
+                self._note(JobSkipped(at=self._now(), job=skipped.name, why=why))
         if news and not self.ledger.is_over:
             self._plan_again(sights, news)
         self._stop_movers()
@@ -167,12 +170,6 @@ class PlanRun:
                 self._paces[attempt] = pace
                 news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news
-
-    def _skip(self) -> None:
-        while found := [*decisions.find_skipped(self.plan.jobs, self.ledger)]:
-            for job, waited_for in found:
-                stage = self.ledger.jobs[waited_for].stage
-                self._note(JobSkipped(at=self._now(), job=job.name, why=f"{waited_for} {stage}"))
 
     def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
         now = self._now()

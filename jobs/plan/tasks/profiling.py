@@ -63,7 +63,12 @@ class Profiler:
 
     def profile(self, tasks: Sequence[Task]) -> None:
         """Give each task its strategies, by number of devices."""
-        groups = self._groups(tasks)
+        by_key: dict[str, TaskGroup] = {}
+        for task in tasks:
+            described = task.describe()
+            key = content_key(described, self.place)
+            by_key.setdefault(key, TaskGroup(key, described)).tasks.append(task)
+        groups = list(by_key.values())
         with ThreadPoolExecutor(_TRIALS_AT_ONCE) as pool:
             list(pool.map(self._try_alone, groups))
             ours = [name for name in self.names if name in TECHNIQUES]
@@ -78,14 +83,6 @@ class Profiler:
         fitted = fit_steps(list(self._measured(groups)))
         for group in groups:
             self._keep_fastest(self._strategies(group, fitted))
-
-    def _groups(self, tasks: Sequence[Task]) -> list[TaskGroup]:
-        groups: dict[str, TaskGroup] = {}
-        for task in tasks:
-            described = task.describe()
-            key = content_key(described, self.place)
-            groups.setdefault(key, TaskGroup(key, described)).tasks.append(task)
-        return list(groups.values())
 
     def _one_of_each_kind(self, groups: Iterable[TaskGroup]) -> Iterator[TaskGroup]:
         """Yield for each model the group with the most rows, which shows a technique's effect best."""

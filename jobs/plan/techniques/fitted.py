@@ -62,17 +62,14 @@ class FittedSteps:
         features = _features(facts, variant, devices)
         if features is None:
             return None
-        return _product(self.factors, features) * self._ratio(kind, technique)
-
-    def _ratio(self, kind: str, technique: str) -> float:
-        """Return the measured over the fitted seconds of this technique for this kind of model."""
-        found = [
-            each.seconds / _product(self.factors, features)
+        # The measured over the fitted seconds of this technique for this kind of model.
+        ratios = [
+            each.seconds / _product(self.factors, own)
             for each in self.measured
             if (each.kind, each.technique) == (kind, technique)
-            and (features := _features(each.facts, each.variant, each.devices)) is not None
+            and (own := _features(each.facts, each.variant, each.devices)) is not None
         ]
-        return statistics.median(found) if found else 1.0
+        return _product(self.factors, features) * (statistics.median(ratios) if ratios else 1.0)
 
 
 def fit_steps(measured: Sequence[MeasuredStep]) -> FittedSteps:
