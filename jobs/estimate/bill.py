@@ -88,7 +88,9 @@ def bill(estimate: Estimate, place: PricedHardware, taken: BillAssumptions) -> t
     until_end = sum(line.hours for line in lines)
     lines += _around(estimate, place, taken, until_end)
     known = math.fsum(line.usd for line in lines if line.usd is not None)
-    return (*lines, BillLine(item="in all", hours=until_end, usd=known, basis=_sum_words(lines)))
+    unknown = [line.item for line in lines if line.usd is None]
+    basis = f"without {', '.join(unknown)}, which is not known" if unknown else ""
+    return (*lines, BillLine(item="in all", hours=until_end, usd=known, basis=basis))
 
 
 def _of_nodes(
@@ -173,8 +175,3 @@ def _around(
         usd = None if each is None else each * hours
         lines.append(BillLine(item=item.name, hours=hours, usd=usd, basis=note))
     return lines
-
-
-def _sum_words(lines: Sequence[BillLine]) -> str:
-    unknown = [line.item for line in lines if line.usd is None]
-    return f"without {', '.join(unknown)}, which is not known" if unknown else ""

@@ -92,13 +92,22 @@ class _Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
-    steps: int
-    sequences: int
+    """Hold when a job ends; by default it has no known end."""
+
+    steps: int | None = None
+    sequences: int | None = None
+    hours: float | None = None
+    basis: str = ""
 
 
 def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> Estimate:
     """Estimate one size; refuse a size that cannot work, and name the nearest layout that does."""
-    _refuse_size(place, nodes)
+    refuse_size(nodes)
+    if nodes > place.most_nodes:
+        raise CannotEstimate(
+            f"{nodes} nodes are more than the {place.most_nodes} that cluster {place.name} declares",
+            hint=f"say at most {place.most_nodes}, or --on {place.instance.name}",
+        )
     refuse_device(workload, place.instance)
     workload = _dealt(workload, place, nodes)
     made = _make(workload, place, nodes, rows)
@@ -174,7 +183,6 @@ def _estimate(
     paid = what_is_paid(place.overheads, place.region, nodes)
     per_hour = _usd_per_hour(place, nodes, paid)
     end = _end(workload, made)
-    hours = None if end is None else _hours(end, made)
     spread = made.known.spread_of(made.model_rate.spread, made.cluster)
     return Estimate(
         place=place.name,
@@ -192,18 +200,18 @@ def _estimate(
         usable_gib=made.fits.usable_bytes / _GIB,
         usd_per_hour=per_hour,
         unpriced=tuple(f"{item.name}: {item.note}" for item in paid if item.usd_per_hour is None),
-        steps=None if end is None else end.steps,
+        steps=end.steps,
         sequences_per_step=made.model_rate.sequences_per_step,
-        sequences=None if end is None else end.sequences,
-        hours=hours,
-        usd=None if hours is None or per_hour is None else hours * per_hour,
+        sequences=end.sequences,
+        hours=end.hours,
+        usd=None if end.hours is None or per_hour is None else end.hours * per_hour,
         mfu=made.model_rate.mfu * rate / made.model_rate.sequences_per_second,
         word=made.known.word,
         band=band_of(spread),
-        ranges=ranges_of(rate, spread, hours, per_hour),
+        ranges=ranges_of(rate, spread, end.hours, per_hour),
         basis=made.known.basis,
         nearness=made.known.nearness,
-        time_basis="" if end is None else _time_basis(end, made),
+        time_basis=end.basis,
         layout=workload.layout,
         changed=changed,
         parts=_parts(workload, made),
@@ -240,25 +248,19 @@ def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> fl
     return nodes * place.rate.usd_per_hour + overheads
 
 
-def _end(workload: Workload, made: _Made) -> _End | None:
+def _end(workload: Workload, made: _Made) -> _End:
     """Count whole steps: an epoch's last one may be smaller, and takes as long."""
     per_step = made.model_rate.sequences_per_step
     steps = steps_of_workload(workload, per_step)
     if steps is None:
-        return None
+        return _End()
     trained = steps * per_step
-    return _End(steps=steps, sequences=min(trained, workload.sequences or trained))
-
-
-def _hours(end: _End, made: _Made) -> float:
-    trained = end.steps * made.model_rate.sequences_per_step
-    return (STARTUP_SECONDS + trained / made.rate) / SECONDS_PER_HOUR
-
-
-def _time_basis(end: _End, made: _Made) -> str:
-    return (
-        f"derived: {end.steps:,} steps of {made.model_rate.sequences_per_step:,} sequences at this rate, "
-        f"and {STARTUP_SECONDS:g} s to start"
+    return _End(
+        steps=steps,
+        sequences=min(trained, workload.sequences or trained),
+        hours=(STARTUP_SECONDS + trained / made.rate) / SECONDS_PER_HOUR,
+        basis=f"derived: {steps:,} steps of {per_step:,} sequences at this rate, "
+        f"and {STARTUP_SECONDS:g} s to start",
     )
 
 
@@ -296,15 +298,6 @@ def refuse_size(nodes: int) -> None:
     if not 1 <= nodes <= MOST_NODES:
         raise CannotEstimate(
             f"{shown(nodes)} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
-        )
-
-
-def _refuse_size(place: PricedHardware, nodes: int) -> None:
-    refuse_size(nodes)
-    if nodes > place.most_nodes:
-        raise CannotEstimate(
-            f"{nodes} nodes are more than the {place.most_nodes} that cluster {place.name} declares",
-            hint=f"say at most {place.most_nodes}, or --on {place.instance.name}",
         )
 
 

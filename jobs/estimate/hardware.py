@@ -13,7 +13,7 @@ from functools import lru_cache
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import Hardware
 from slipway.jobs.words.catalogue.hardware import ranks_of, unusable
-from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType
+from slipway.jobs.words.catalogue.instances import SAGEMAKER, InstanceType
 
 _GIB = 2.0**30
 _BYTES_PER_GBIT = 1e9 / 8
@@ -60,9 +60,19 @@ def family_of(name: str) -> str:
 def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
     if instance.accelerator is None:
         return _of_processors(instance, nodes)
-    habit = HABITS.get(family_of(instance.name), _NVIDIA)
     accelerator = instance.accelerator
-    peak, workers = _peak_of(instance, accelerator), ranks_of(instance) // accelerator.count
+    if unusable(instance):
+        raise CannotEstimate(
+            f"nothing of ours trains on {instance.name}: {accelerator.name}, {instance.peak_note}",
+            hint="slipway compare lists types that can train",
+        )
+    if accelerator.peak_tflops is None:
+        raise CannotEstimate(
+            f"the peak of {instance.name}'s {accelerator.name} is not known ({instance.peak_note})",
+            hint="add peak_tflops to its row of jobs/words/catalogue/devices.csv",
+        )
+    habit = HABITS.get(family_of(instance.name), _NVIDIA)
+    peak, workers = accelerator.peak_tflops, ranks_of(instance) // accelerator.count
     link = accelerator.link_gb_s * 1e9 * habit.link_share or habit.inside_bytes_per_second
     return Hardware(
         nodes=nodes,
@@ -75,20 +85,6 @@ def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
         network=habit.network,
         accelerator=told_from(peak * 1e12 / workers) or _ANYTHING_ELSE,
     )
-
-
-def _peak_of(instance: InstanceType, accelerator: Accelerator) -> float:
-    if unusable(instance):
-        raise CannotEstimate(
-            f"nothing of ours trains on {instance.name}: {accelerator.name}, {instance.peak_note}",
-            hint="slipway compare lists types that can train",
-        )
-    if accelerator.peak_tflops is None:
-        raise CannotEstimate(
-            f"the peak of {instance.name}'s {accelerator.name} is not known ({instance.peak_note})",
-            hint="add peak_tflops to its row of jobs/words/catalogue/devices.csv",
-        )
-    return accelerator.peak_tflops
 
 
 def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
@@ -267,7 +263,14 @@ def _prior(accelerator: str, network: str, peak_flops: float, is_slow: bool) -> 
             f"network is {network!r}; known classes are {', '.join(NETWORKS)}",
             hint='or leave it "": the class is told from the numbers',
         )
-    known = ACCELERATORS.get(name) or _unknown(peak_flops, network or ("cpu" if is_slow else ""))
+    is_cpu = (network or ("cpu" if is_slow else "")).startswith("cpu")
+    known = ACCELERATORS.get(name) or DevicePrior(
+        peak_flops=peak_flops,
+        utilisation=_GUESSED_UTILISATION,
+        memory_bytes_per_second=peak_flops / _FLOPS_A_BYTE,
+        launches=not is_cpu,
+        has_shape=not is_cpu,
+    )
     kind = network or known.network or ("cpu" if is_slow else "infiniband")
     narrow = _NARROW_WIDTH * peak_flops / known.memory_bytes_per_second
     return Prior(
@@ -289,13 +292,3 @@ def told_from(peak_flops: float) -> str:
         if abs(peak_flops / known.peak_flops - 1) <= _SAME_PEAK:
             return name
     return ""
-
-
-def _unknown(peak_flops: float, network: str) -> DevicePrior:
-    return DevicePrior(
-        peak_flops=peak_flops,
-        utilisation=_GUESSED_UTILISATION,
-        memory_bytes_per_second=peak_flops / _FLOPS_A_BYTE,
-        launches=not network.startswith("cpu"),
-        has_shape=not network.startswith("cpu"),
-    )

@@ -110,7 +110,9 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     if rate is not None:
         return rate
     where = f" in {checked_region(region)}" if region else ""
-    if region and _is_offered_elsewhere(instance, region):
+    # SageMaker's lists of regions are not known.
+    is_listed = bool(region and instance.regions) and region in every_type.head()["regions"].split()
+    if is_listed and region not in instance.regions and not instance.name.startswith(SAGEMAKER):
         raise CannotEstimate(
             f"{instance.name} is not offered in {region}; it is in {', '.join(instance.regions)}",
             hint="name one of these regions, or another type",
@@ -121,12 +123,6 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
         hint=f"slipway instance refresh-prices{f' --region {region}' if region else ''}, or a row in your "
         "prices file",
     )
-
-
-def _is_offered_elsewhere(instance: InstanceType, region: str) -> bool:
-    """Return True if AWS's list of the region lacks the type; SageMaker's lists are not known."""
-    is_listed = region in every_type.head()["regions"].split() and bool(instance.regions)
-    return is_listed and region not in instance.regions and not instance.name.startswith(SAGEMAKER)
 
 
 def what_is_paid(overheads: Overheads, region: str, nodes: int) -> tuple[Item, ...]:
@@ -163,7 +159,7 @@ def encode_rates(rates: Iterable[Rate]) -> str:
 
 @lru_cache(maxsize=1)
 def _our_rates() -> tuple[Rate, ...]:
-    on_demand = tuple(
+    rates = [
         Rate(
             instance_type=each.name,
             region=each.price.region,
@@ -174,28 +170,21 @@ def _our_rates() -> tuple[Rate, ...]:
         )
         for each in (*instance_types(), *training_types())
         if each.price
-    )
-    return (*on_demand, *decode_rates(rates_text(), "rates.csv"), *_other_types(), *_regional())
-
-
-def _other_types() -> Iterable[Rate]:
-    """Return the prices of types that AWS names and instances.csv does not."""
+    ]
+    rates += decode_rates(rates_text(), "rates.csv")
+    # Types that AWS names and instances.csv does not.
     head = every_type.head()
     of = {"term": ON_DEMAND, "region": head["price_region"], "date": head["price_date"]}
-    return (
-        Rate(instance_type=name, usd_per_hour=usd, source=head["price_source"], **of)
-        for name, usd in every_type.prices()
-    )
-
-
-def _regional() -> Iterable[Rate]:
-    """Yield on-demand prices of regions outside the catalogue's, and Spot prices of all regions."""
+    for name, usd in every_type.prices():
+        rates.append(Rate(instance_type=name, usd_per_hour=usd, source=head["price_source"], **of))
+    # On demand in regions outside the catalogue's, and Spot in all regions.
     for row in regional_prices():
         of = {"instance_type": row.instance_type, "region": row.region, "date": DATE}
         if row.usd_per_hour is not None:
-            yield Rate(term=ON_DEMAND, usd_per_hour=row.usd_per_hour, source=SOURCE, **of)
+            rates.append(Rate(term=ON_DEMAND, usd_per_hour=row.usd_per_hour, source=SOURCE, **of))
         if row.spot_usd_per_hour is not None:
-            yield Rate(term=SPOT, usd_per_hour=row.spot_usd_per_hour, source=spot_source(row), **of)
+            rates.append(Rate(term=SPOT, usd_per_hour=row.spot_usd_per_hour, source=spot_source(row), **of))
+    return tuple(rates)
 
 
 def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item:

@@ -19,28 +19,28 @@ def plan_page(plan: Plan, actual: Sequence[Assignment] = ()) -> Page:
     sections = [_drawn("The plan", plan, plan.assignments, 0)]
     if ran:
         sections.append(_drawn("What ran", plan, ran, 1))
+    stopped = [f"The search stopped: {plan.stopped}."] if plan.stopped else []
     return Page(
         title=f"A plan of {len(plan.jobs)} jobs",
         lead="Each bar is a job on its devices; grey devices are idle, and hatched bars run on spot nodes.",
-        facts=_facts(plan),
+        facts=[
+            Fact(value=clock(plan.makespan), what="until all jobs have ended (h:mm:ss)"),
+            Fact(value=f"${money(plan.dollars)}", what=f"billed by {plan.goal.billing}"),
+            Fact(
+                value=f"{plan.gap:.1%}" if plan.bound.value > 0 else "unknown",
+                what="at most above the best plan",
+            ),
+        ],
         sections=[*sections, Section(title="Job by job", table=_table(plan))],
-        notes=_notes(plan),
+        notes=[f"{bound_words(plan).capitalize()}.", "Times count from the start of the plan.", *stopped],
     )
-
-
-def _facts(plan: Plan) -> list[Fact]:
-    return [
-        Fact(value=clock(plan.makespan), what="until all jobs have ended (h:mm:ss)"),
-        Fact(value=f"${money(plan.dollars)}", what=f"billed by {plan.goal.billing}"),
-        Fact(
-            value=f"{plan.gap:.1%}" if plan.bound.value > 0 else "unknown", what="at most above the best plan"
-        ),
-    ]
 
 
 def _drawn(title: str, plan: Plan, runs: Sequence[Assignment], number: int) -> Section:
     said = f"{title}: {len(runs)} jobs in {len(plan.pools)} pools"
-    horizon = _horizon(plan, runs)
+    end, deadline = max([plan.makespan, *(each.end for each in runs), 1]), plan.goal.deadline
+    # A deadline far behind all jobs is not drawn.
+    horizon = deadline if deadline is not None and end < deadline <= 1.5 * end else end
     axes = (TimeAxis(name=name, left=left, width=width, horizon=horizon) for name, left, width in SCREENS)
     drawing = "".join(plan_drawing(plan, runs, said, f"{number}-{axis.name}", axis) for axis in axes)
     return Section(title=title, drawing=drawing, drawing_label=said)
@@ -75,11 +75,6 @@ def _table(plan: Plan) -> PageTable:
             for each in plan.assignments
         ],
     )
-
-
-def _notes(plan: Plan) -> list[str]:
-    stopped = [f"The search stopped: {plan.stopped}."] if plan.stopped else []
-    return [f"{bound_words(plan).capitalize()}.", "Times count from the start of the plan.", *stopped]
 
 
 # Draw a plan: time from left to right, nodes and their devices from top to bottom, one colour per job. The
@@ -139,7 +134,9 @@ def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str
         f'<svg class="plan {axis.name}" viewBox="0 0 {width} {height:g}" role="img" '
         f'aria-labelledby="plan-{suffix}" xmlns="http://www.w3.org/2000/svg">'
         f'<title id="plan-{suffix}">{safe_text(title)}; the table below says the same</title>'
-        f"{_hatch(suffix)}{''.join(_band(band, axis) for band in bands)}{''.join(_ticks(axis, height))}"
+        f'<defs><pattern id="hatch-{suffix}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><path class="hatch" d="M0 0V6"/></pattern></defs>'
+        f"{''.join(_band(band, axis) for band in bands)}{''.join(_ticks(axis, height))}"
         f"<g>{bars}</g>{''.join(_spot(plan, each, bands[each.pool], axis, suffix) for each in runs)}"
         f"{''.join(_limits(plan, axis, height))}</svg>"
     )
@@ -153,13 +150,6 @@ def _bands(pools: Sequence[Pool]) -> Iterator[PoolBand]:
         band = PoolBand(pool=pool, top=top, device=device)
         yield band
         top = band.bottom + GAP
-
-
-def _horizon(plan: Plan, runs: Sequence[Assignment]) -> int:
-    """Return the right end of the drawing; a deadline far behind all jobs is not drawn."""
-    end = max([plan.makespan, *(each.end for each in runs), 1])
-    deadline = plan.goal.deadline
-    return deadline if deadline is not None and end < deadline <= 1.5 * end else end
 
 
 def _band(band: PoolBand, axis: TimeAxis) -> str:
@@ -239,13 +229,6 @@ def _spot(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, suffix: 
         f'<rect class="spot" fill="url(#hatch-{suffix})" x="{left:.2f}" y="{top:g}" '
         f'width="{right - left:.2f}" height="{high:g}"/>'
         for top, high in _boxes(each, band)
-    )
-
-
-def _hatch(suffix: str) -> str:
-    return (
-        f'<defs><pattern id="hatch-{suffix}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><path class="hatch" d="M0 0V6"/></pattern></defs>'
     )
 
 

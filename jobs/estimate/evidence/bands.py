@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 from slipway.jobs.estimate.evidence.calibrations import WORDS
@@ -89,10 +90,21 @@ def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
 
 def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
     """Yield one band for each word and device, including those without a trial."""
-    for word in WORDS:
-        for device in _DEVICES:
-            own = [trial for trial in trials if (trial.word, trial.device) == (word, device)]
-            yield _band(word, device, own)
+    from statistics import median
+
+    for word, device in product(WORDS, _DEVICES):
+        own = [trial for trial in trials if (trial.word, trial.device) == (word, device)]
+        told = median(trial.spread for trial in own) if own else None
+        yield Band(
+            word=word,
+            device=device,
+            rows=len(own),
+            tables=len({trial.table for trial in own}),
+            near=sum(abs(trial.error) <= NEAR for trial in own),
+            within=_within(own),
+            told=None if told is None else round(math.expm1(told), _PLACES),
+            held=sum(trial.is_held for trial in own),
+        )
 
 
 def find_band(word: str, device: str) -> Band:
@@ -108,22 +120,6 @@ def known_bands() -> Mapping[tuple[str, str], Band]:
 
 def encode_bands(bands: Iterable[Band]) -> str:
     return written_rows(_COLUMNS, map(asdict, bands))
-
-
-def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
-    from statistics import median
-
-    told = median(trial.spread for trial in trials) if trials else None
-    return Band(
-        word=word,
-        device=device,
-        rows=len(trials),
-        tables=len({trial.table for trial in trials}),
-        near=sum(abs(trial.error) <= NEAR for trial in trials),
-        within=_within(trials),
-        told=None if told is None else round(math.expm1(told), _PLACES),
-        held=sum(trial.is_held for trial in trials),
-    )
 
 
 def _within(trials: Sequence[Trial]) -> float | None:

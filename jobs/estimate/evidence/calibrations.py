@@ -129,7 +129,16 @@ def _measured(
     rows: Sequence[Measurement], own: Sequence[Measurement], asked: Asked
 ) -> tuple[Measurement | None, bool]:
     """Return the measurement of this very configuration, the user's first, and whether it is the user's."""
-    ours, brought = _same(own, asked), same_own(rows, asked)
+    found = [
+        row
+        for row in own
+        if row.instance == asked.instance
+        and row.nodes == asked.cluster.nodes
+        and row.configuration == asked.configuration
+        and row.is_like(asked.layout)
+    ]
+    ours = min(found, key=lambda row: _preference(row, asked), default=None)
+    brought = same_own(rows, asked)
     if ours is not None and (brought is None or _is_own(ours)):
         return ours, _is_own(ours)
     return (None, False) if brought is None else (as_measurement(brought), brought.is_own)
@@ -206,18 +215,6 @@ def _smaller(row: Measurement, own: Sequence[Measurement]) -> Measurement | None
         and each.utilisation is not None
     ]
     return min(found, key=lambda each: each.nodes, default=None)
-
-
-def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
-    found = [
-        row
-        for row in own
-        if row.instance == asked.instance
-        and row.nodes == asked.cluster.nodes
-        and row.configuration == asked.configuration
-        and row.is_like(asked.layout)
-    ]
-    return min(found, key=lambda row: _preference(row, asked), default=None)
 
 
 def _smallest(own: Sequence[Measurement], asked: Asked) -> Measurement | None:

@@ -48,10 +48,11 @@ class Measurement:
 
     def __post_init__(self) -> None:
         Calibration(utilisation=self.utilisation, network_efficiency=self.network_efficiency)
-        for each in ("nodes", "micro_batch", "global_batch", "tensor", "pipeline"):
-            _positive(each, getattr(self, each))
-        for each in ("sequences_per_second", "gradient_bytes", "peak_tflops"):
-            _positive(each, getattr(self, each))
+        counts = ("nodes", "micro_batch", "global_batch", "tensor", "pipeline")
+        for each in (*counts, "sequences_per_second", "gradient_bytes", "peak_tflops"):
+            value = getattr(self, each)
+            if not 0 < value < math.inf:
+                raise CannotEstimate(f"{each} is {value:g}; it must be more than 0")
         for each in ("fused", "sequence_parallel"):
             if getattr(self, each) not in ("", "yes", "no"):
                 raise CannotEstimate(f"{each} is {getattr(self, each)!r}; allowed are yes and no")
@@ -94,10 +95,11 @@ def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
 
 
 def encode_measurements(rows: Iterable[Measurement]) -> str:
-    return written_rows(
-        [field.name for field in fields(Measurement)],
-        ({key: _written(value) for key, value in asdict(row).items()} for row in rows),
+    written = (
+        {key: f"{value:.10g}" if isinstance(value, float) else value for key, value in asdict(row).items()}
+        for row in rows
     )
+    return written_rows([field.name for field in fields(Measurement)], written)
 
 
 def _decode(row: Mapping[str, str | None], where: str) -> Measurement:
@@ -121,10 +123,6 @@ def _value(where: str, name: str, kind: Any, text: str) -> Any:
             f"{where}: {name} is {text!r}, which is no {'whole ' if own is int else ''}number",
             hint="correct the row",
         ) from None
-
-
-def _written(value: object) -> object:
-    return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str, source: str) -> Measurement:
@@ -155,11 +153,6 @@ def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str,
 
 def _yes_or_no(truth: bool) -> str:
     return "yes" if truth else "no"
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise CannotEstimate(f"{name} is {value:g}; it must be more than 0")
 
 
 # The key of a calibration: one model on one cluster, split one way.

@@ -97,7 +97,9 @@ def hardware_named(name: str, nodes: int) -> Hardware:
 def at_precision(cluster: Hardware, precision: str) -> Hardware:
     """Return the hardware with its peak at this precision; "" is its usual one."""
     own = prior(cluster).accelerator
-    known = PRECISIONS.get(own) or dict.fromkeys(_usual_precisions(cluster), own)
+    # The printed peak of an unmeasured device may be meant at any of the usual precisions.
+    usual = ("fp32",) if cluster.network.startswith("cpu") else _SIXTEEN_BITS
+    known = PRECISIONS.get(own) or dict.fromkeys(usual, own)
     if precision and precision not in known:
         raise CannotEstimate(
             f"column precision is {precision!r}; allowed are {', '.join(known)}, whose peak is known here"
@@ -113,8 +115,3 @@ def usual_gradient_bytes(cluster: Hardware, precision: str) -> float:
     own = prior(cluster).accelerator
     is_wide = precision in _OF_32_BITS or (not precision and own.endswith((*_OF_32_BITS, "ice-lake")))
     return 4.0 if is_wide else 2.0
-
-
-def _usual_precisions(cluster: Hardware) -> tuple[str, ...]:
-    """Return the precisions in which the printed peak of an unmeasured device may be meant."""
-    return ("fp32",) if cluster.network.startswith("cpu") else _SIXTEEN_BITS

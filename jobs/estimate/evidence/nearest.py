@@ -58,7 +58,14 @@ def nearest_of(known: ByAccelerator, asked: Asked) -> NearestRow | None:
     near = _fitted_within(rows, sorted(found), prior_spread(asked.cluster))
     if not near:
         return None
-    return near[0] if _is_same(near[0].row.asked, asked) else _together(near)
+    first = near[0]
+    if _is_same(first.row.asked, asked):
+        return first
+    # The mean utilisation of all, weighted by distance.
+    weights = [math.exp(-_FALL * (each.spread - first.spread)) for each in near]
+    logarithms = [math.log(each.calibration.utilisation or math.inf) for each in near]
+    mean = math.exp(math.fsum(map(math.prod, zip(weights, logarithms, strict=True))) / math.fsum(weights))
+    return replace(first, calibration=replace(first.calibration, utilisation=mean), alike=len(near) - 1)
 
 
 def _fitted_within(
@@ -76,16 +83,6 @@ def _fitted_within(
         if len(near) > _MOST_ALIKE:
             break
     return near
-
-
-def _together(near: Sequence[NearestRow]) -> NearestRow:
-    """Return the nearest row with the mean utilisation of all, weighted by distance."""
-    first = near[0]
-    weights = [math.exp(-_FALL * (each.spread - first.spread)) for each in near]
-    logarithms = [math.log(each.calibration.utilisation or math.inf) for each in near]
-    mean = math.exp(math.fsum(map(math.prod, zip(weights, logarithms, strict=True))) / math.fsum(weights))
-    calibration = replace(first.calibration, utilisation=mean)
-    return replace(first, calibration=calibration, alike=len(near) - 1)
 
 
 def by_accelerator(rows: Sequence[Published]) -> ByAccelerator:

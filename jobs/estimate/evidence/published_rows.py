@@ -42,6 +42,10 @@ from slipway.jobs.words.errors import InvalidConfig, Problem
 _MOST_ROWS = 10_000
 _MOST_MISTAKES = 20  # printed; others are counted
 _CHUNKS = 2  # of an interleaved schedule, if the table does not say how many
+_OF_LAYOUT = (
+    *("micro_batch", "global_batch", "tensor", "pipeline", "sharding", "schedule", "checkpointing"),
+    *("sequence_parallel", "fused"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +115,12 @@ def check_of_new_rows() -> Callable[[Published, int], None]:
     seen: dict[tuple[tuple[str, str], ...], tuple[int, float]] = {}
 
     def check(row: Published, line: int) -> None:
-        _refuse_impossible(row)
-        rate = row.sequences_per_second
+        of, rate = row.asked, row.sequences_per_second
+        try:
+            # Refuses a rate that the hardware cannot reach at its full peak.
+            fit_utilisation(of.model, of.cluster, of.layout, sequences_per_second=rate)
+        except CannotEstimate as error:
+            raise CannotEstimate(f"column {RATES[0]}: {error.message}", hint=error.hint) from None
         first, before = seen.setdefault(row.key, (line, rate))
         if rate != before:
             raise CannotEstimate(
@@ -121,15 +129,6 @@ def check_of_new_rows() -> Callable[[Published, int], None]:
             )
 
     return check
-
-
-def _refuse_impossible(row: Published) -> None:
-    """Refuse a rate that the hardware cannot reach at its full peak."""
-    of = row.asked
-    try:
-        fit_utilisation(of.model, of.cluster, of.layout, sequences_per_second=row.sequences_per_second)
-    except CannotEstimate as error:
-        raise CannotEstimate(f"column {RATES[0]}: {error.message}", hint=error.hint) from None
 
 
 def as_measurement(row: Published) -> Measurement:
@@ -181,7 +180,12 @@ def _decode(line: Mapping[str, str], where: str) -> Published:
     values = _values(text, where, has_more="" in line)
     model = _model(str(values["model"]), values, text)
     cluster = _cluster(values)
-    layout = _layout(values, cluster)
+    usual = usual_gradient_bytes(cluster, str(values["precision"] or ""))
+    layout = Layout(
+        **{name: values[name] for name in _OF_LAYOUT if values[name] is not None},  # type: ignore[arg-type]  # COLUMNS reads each
+        chunks=_CHUNKS if values["schedule"] == "interleaved" else 1,
+        gradient_bytes=float(str(values["gradient_bytes"] or usual)),
+    )
     accumulation(model, cluster, layout)
     return Published(
         table=text["table"],
@@ -264,22 +268,6 @@ def _cluster(values: Mapping[str, object]) -> Hardware:
     return replace(cluster, devices_per_node=devices // nodes)
 
 
-_OF_LAYOUT = (
-    *("micro_batch", "global_batch", "tensor", "pipeline", "sharding", "schedule", "checkpointing"),
-    *("sequence_parallel", "fused"),
-)
-
-
-def _layout(values: Mapping[str, object], cluster: Hardware) -> Layout:
-    given = {name: values[name] for name in _OF_LAYOUT if values[name] is not None}
-    usual = usual_gradient_bytes(cluster, str(values["precision"] or ""))
-    return Layout(
-        **given,  # type: ignore[arg-type]  # COLUMNS reads each
-        chunks=_CHUNKS if values["schedule"] == "interleaved" else 1,
-        gradient_bytes=float(str(values["gradient_bytes"] or usual)),
-    )
-
-
 def _rate(values: Mapping[str, object], model: Model) -> float:
     """Return sequences a second; refuse two that contradict each other."""
     sequences, tokens = (values[name] for name in RATES)
@@ -325,11 +313,6 @@ def _number(least: float, most: float) -> Callable[[str], float | None]:
     return read
 
 
-def _one_of(words: Iterable[str]) -> Callable[[str], str | None]:
-    allowed = frozenset(words)
-    return lambda text: text if text in allowed else None
-
-
 _COUNT = ColumnReader(read=_count, allowed=f"a whole number from 1 to {LARGEST_COUNT:,}")
 RATE = ColumnReader(
     read=_number(1e-9, LARGEST_AMOUNT), allowed=f"a number above 0 and below {LARGEST_AMOUNT:g}"
@@ -343,8 +326,8 @@ _BYTES = ColumnReader(read=_number(0.25, 16.0), allowed="a number from 0.25 to 1
 _ALL_PRECISIONS = tuple(dict.fromkeys(name for known in PRECISIONS.values() for name in known))
 
 
-def _words(words: Iterable[str]) -> ColumnReader:
-    return ColumnReader(read=_one_of(words), allowed=", ".join(words))
+def _words(words: Sequence[str]) -> ColumnReader:
+    return ColumnReader(read=lambda text: text if text in words else None, allowed=", ".join(words))
 
 
 COLUMNS: Mapping[str, ColumnReader] = {

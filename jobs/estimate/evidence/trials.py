@@ -51,10 +51,17 @@ def trials() -> Iterator[Trial]:
     rows = [*(row for table in TABLES.values() for row in _rows(table)), *other_rows()]
     for row in rows:
         yield _trial(row, _without(row.table))
-    for same in _by_model(rows):
+
+    def model(row: Published) -> tuple[str, str, str]:
+        return row.table, row.asked.instance, row.asked.model_name
+
+    for _, same in groupby(sorted(rows, key=model), model):
         first, *others = sorted(same, key=lambda row: row.asked.cluster.devices)
-        known = (fit_measurement(as_measurement(first), first.asked, (), _without(first.table)),)
-        yield from (_trial(row, (*known, *_others(row))) for row in others)
+        known = fit_measurement(as_measurement(first), first.asked, (), _without(first.table))
+        for row in others:
+            # The family's other models may give a network efficiency.
+            family = (each for each in _without(row.table) if each.model != row.asked.model_name)
+            yield _trial(row, (known, *family))
 
 
 def _trial(row: Published, known: Sequence[Measurement]) -> Trial:
@@ -80,19 +87,6 @@ def _other_tables(table: str) -> tuple[Published, ...]:
 
 def _without(table: str) -> tuple[Measurement, ...]:
     return tuple(row for row in our_measurements() if row.name != table)
-
-
-def _others(row: Published) -> tuple[Measurement, ...]:
-    """Return the measurements of the family's other models, which may give a network efficiency."""
-    return tuple(each for each in _without(row.table) if each.model != row.asked.model_name)
-
-
-def _by_model(rows: Sequence[Published]) -> Iterator[list[Published]]:
-    def key(row: Published) -> tuple[str, str, str]:
-        return row.table, row.asked.instance, row.asked.model_name
-
-    for _, same in groupby(sorted(rows, key=key), key):
-        yield list(same)
 
 
 def _rows(table: Table) -> Iterator[Published]:

@@ -123,13 +123,14 @@ def calibrate(published: str | Path, *, dry_run: bool = False) -> tuple[LearnedR
     rows = decode_published(text, str(path), check_of_new_rows())
     known = measurements()
     after = Evidence(known, _joined(known.published, rows))
+
+    def add(text: str) -> str:
+        old = decode_published(text, str(own_path(PUBLISHED))) if text else ()
+        return encode_published(_joined(old, rows))
+
     if not dry_run:
-        update(PUBLISHED, lambda old: encode_published(_joined(_stored(old), rows)))
+        update(PUBLISHED, add)
     return tuple(_learned(row, known, after) for row in rows)
-
-
-def _stored(text: str) -> tuple[Published, ...]:
-    return decode_published(text, str(own_path(PUBLISHED))) if text else ()
 
 
 def _joined(old: tuple[Published, ...], new: tuple[Published, ...]) -> tuple[Published, ...]:

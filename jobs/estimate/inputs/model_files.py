@@ -104,7 +104,9 @@ def _model(config: _Config, length: int) -> Model:
     decoder = config.whole(family.decoder_layers, encoder) if family.decoder_layers else 0
     key_value = config.whole(family.key_value_heads, heads)
     width = config.whole(family.head_size, hidden // heads or 1) * heads
-    matrices = _GATED_MATRICES if _is_gated(config) else _PLAIN_MATRICES
+    # T5's later configs say themselves that the block has three matrices.
+    gated = family.gated or str(config.values.get("feed_forward_proj", "")).startswith("gated")
+    matrices = _GATED_MATRICES if gated else _PLAIN_MATRICES
     block, all_blocks = _widths(config, hidden)
     attention = 2 + 2 * key_value / heads  # matrices of hidden by width
     beyond = attention * (width - hidden) / matrices
@@ -121,7 +123,7 @@ def _model(config: _Config, length: int) -> Model:
         sequence_length=length,
         causal=family.causal,
         kind="experts" if family.experts else "encoder-decoder" if family.decoder_layers else "dense",
-        gated=matrices == _GATED_MATRICES,
+        gated=gated,
         head_share=1.0 if family.causal else MASKED_SHARE,
         parameters=_parameters(config, attention * width, all_blocks + across, matrices, encoder + decoder),
     )
@@ -137,11 +139,6 @@ def _widths(config: _Config, hidden: int) -> tuple[float, float]:
     shared = config.whole(family.shared_width) if family.shared_width else 0
     used = config.whole(family.experts_used)
     return used * each + shared, config.whole(family.experts) * each + shared
-
-
-def _is_gated(config: _Config) -> bool:
-    """Return True if the block has three matrices; T5's later configs say it themselves."""
-    return config.family.gated or str(config.values.get("feed_forward_proj", "")).startswith("gated")
 
 
 def _parameters(config: _Config, attention: float, blocks: float, matrices: int, layers: int) -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, our_measurements
 from slipway.jobs.estimate.evidence.nearest import Evidence
-from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
+from slipway.jobs.estimate.evidence.published_rows import decode_published
 from slipway.jobs.estimate.prices import Rate, decode_rates, known_rates
 from slipway.jobs.words.errors import SlipwayError
 
@@ -53,11 +53,6 @@ def own_measurements() -> tuple[Measurement, ...]:
     return decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
 
 
-def own_published() -> tuple[Published, ...]:
-    text = _read(PUBLISHED)
-    return decode_published(text, str(own_path(PUBLISHED))) if text else ()
-
-
 def measurements(*, without_run: tuple[str, str] | None = None) -> Evidence:
     """Return the user's measurements, ours that they do not replace, and the user's published rows.
 
@@ -66,7 +61,9 @@ def measurements(*, without_run: tuple[str, str] | None = None) -> Evidence:
     from slipway.jobs.estimate.evidence.calibrations import merged
 
     own = [row for row in own_measurements() if without_run is None or row.run != without_run]
-    return Evidence(merged(our_measurements(), own), own_published())
+    text = _read(PUBLISHED)
+    published = decode_published(text, str(own_path(PUBLISHED))) if text else ()
+    return Evidence(merged(our_measurements(), own), published)
 
 
 def own_rates(file: OwnFile = PRICES) -> tuple[Rate, ...]:
@@ -82,8 +79,13 @@ def rates() -> tuple[Rate, ...]:
 def update(file: OwnFile, change: Callable[[str], str]) -> Path:
     """Change a file under a lock, atomically: `change` gets the old text and returns the new."""
     path = own_path(file)
-    with _explained(path), _alone(path):
-        _replace(path, change(_read(file)))
+    try:
+        with _alone(path):
+            _replace(path, change(_read(file)))
+    except OSError as error:
+        raise Unreadable(
+            f"{path}: {error.strerror or error}", hint="make it a file that you may use"
+        ) from None
     return path
 
 
@@ -124,13 +126,3 @@ def _alone(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Unreadable(
-            f"{path}: {error.strerror or error}", hint="make it a file that you may use"
-        ) from None

@@ -28,9 +28,20 @@ def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: st
     if (instance := find_instance_type(name)) is not None:
         return alone(instance, rates, region=region, term=term)
     cluster = _declared(name)
-    if cluster is None:
-        return _deployed(name, rates, region=region, term=term)
-    return place_of(cluster, rates, region=region, term=term)
+    if cluster is not None:
+        return place_of(cluster, rates, region=region, term=term)
+    from slipway.jobs.cloud.deployed import find_target_by_name
+
+    # The record of a deployed target lists nothing but its nodes, so they alone have a price.
+    target = find_target_by_name(name, region)
+    instance = instance_type(target.instance_type)
+    return PricedHardware(
+        name=name,
+        instance=instance,
+        rate=_rate(instance, rates, region=target.region, term=term, asked=False),
+        region=target.region,
+        most_nodes=target.max_nodes,
+    )
 
 
 def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> list[PricedHardware]:
@@ -152,19 +163,4 @@ def _declared(name: str) -> Cluster | None:
             otherwise=f"declared are {', '.join(names) or 'none'}; types: slipway instance list --all",
             most=3,
         ),
-    )
-
-
-def _deployed(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
-    """Return a deployed target with the price of its nodes alone: its record does not list anything else."""
-    from slipway.jobs.cloud.deployed import find_target_by_name
-
-    target = find_target_by_name(name, region)
-    instance = instance_type(target.instance_type)
-    return PricedHardware(
-        name=name,
-        instance=instance,
-        rate=_rate(instance, rates, region=target.region, term=term, asked=False),
-        region=target.region,
-        most_nodes=target.max_nodes,
     )

@@ -46,7 +46,11 @@ def ask_rates(
 
 
 def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
-    service, wanted = _asked_for(name, region)
+    if name.startswith(SAGEMAKER):
+        service = "AmazonSageMaker"
+        wanted = {"instanceName": name, "component": "Training", "regionCode": region}
+    else:
+        service, wanted = "AmazonEC2", {"instanceType": name, "regionCode": region, **_EC2}
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
     answer = _answered(ask_all(client, "GetProducts", "PriceList", ServiceCode=service, Filters=filters))
     return [json.loads(each) if isinstance(each, str) else each for each in answer]
@@ -92,13 +96,6 @@ def _spot_offers(names: Sequence[str], region: str) -> Sequence[Mapping[str, Any
     }
     client = reader("ec2", region)
     return _answered(ask_all(client, "DescribeSpotPriceHistory", "SpotPriceHistory", **wanted))
-
-
-def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
-    """Return the price list that has a type's price, and the filters that find it there."""
-    if name.startswith(SAGEMAKER):
-        return "AmazonSageMaker", {"instanceName": name, "component": "Training", "regionCode": region}
-    return "AmazonEC2", {"instanceType": name, "regionCode": region, **_EC2}
 
 
 def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:

@@ -50,6 +50,7 @@ def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
     tokens = min(SST2_TOKENS, config.length) if is_sst2 else config.length
     model = MODELS[_SIZES[config.size]]
     steps, until = _end(config)
+    sharding = _gptj_sharding(config)
     return Workload(
         name=config.task,
         task=config.task,
@@ -60,7 +61,12 @@ def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
             head_share=1 / tokens if is_sst2 and config.loss_on == "label" else 1.0,
             trained_share=adapted_share(model, config.lora_rank) if config.lora_rank else 1.0,
         ),
-        layout=_layout(config),
+        layout=Layout(
+            **layout_of(config),
+            sharding=sharding,
+            hybrid_group=config.sharded if sharding == "hybrid" else None,
+            gradient_bytes=4,  # the native engine adds gradients up in 32 bit
+        ),
         steps=steps,
         until=until,
         assumed=(_SST2_ASSUMED if is_sst2 else "every row is full")
@@ -82,15 +88,6 @@ def _end(config: Any) -> tuple[int | None, str]:
         return steps, f"{steps} steps"
     length = "an epoch" if config.epochs == 1 else f"{config.epochs} epochs"
     return whole, f"{length} of SST-2, {SST2_EXAMPLES:,} sentences (GLUE)"
-
-
-def _layout(config: Any) -> Layout:
-    return Layout(
-        **layout_of(config),
-        sharding=_gptj_sharding(config),
-        hybrid_group=config.sharded if _gptj_sharding(config) == "hybrid" else None,
-        gradient_bytes=4,  # the native engine adds gradients up in 32 bit
-    )
 
 
 def _gptj_sharding(config: Any) -> str:
@@ -155,7 +152,13 @@ def _named(name: str) -> Workload:
     try:
         return find_workload(name)
     except CannotEstimate as error:
-        raise _with_recipes(name, error) from None
+        from difflib import get_close_matches
+
+        # A file of this name, or a recipe with a similar name: the estimate itself knows only models.
+        close = [f"./{name}"] if Path(name).exists() else get_close_matches(name, TRANSLATIONS, n=1)
+        if not close:
+            raise
+        raise CannotEstimate(error.message, hint=f"did you mean {close[0]}?") from None
 
 
 def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
@@ -200,7 +203,7 @@ def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
         layout=Layout(
             **layout_of(config),
             accumulation_steps=config.accumulation_steps,
-            sharding=_sharding(config),
+            sharding="hybrid" if config.sharded > 1 else f"zero{config.zero}" if config.zero else "none",
             hybrid_group=config.sharded if config.sharded > 1 else None,
             gradient_bytes=4,  # all engines add gradients up in 32 bit
         ),
@@ -208,12 +211,6 @@ def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
         steps=config.steps,
         until=f"{length} of phase {config.phase}",
     )
-
-
-def _sharding(config: Any) -> str:
-    if config.sharded > 1:
-        return "hybrid"
-    return f"zero{config.zero}" if config.zero else "none"
 
 
 def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
@@ -341,11 +338,3 @@ TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
     "gptj_finetune": gptj_workload,
     "sft": _sft,
 }
-
-
-def _with_recipes(name: str, error: CannotEstimate) -> CannotEstimate:
-    """Suggest a file of this name, or a recipe with a similar name: the estimate itself knows only models."""
-    from difflib import get_close_matches
-
-    close = [f"./{name}"] if Path(name).exists() else get_close_matches(name, TRANSLATIONS, n=1)
-    return CannotEstimate(error.message, hint=f"did you mean {close[0]}?") if close else error

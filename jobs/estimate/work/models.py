@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from slipway.jobs.estimate.work.shapes import Model
 
-_MASKED = (
-    20 / 128
-)  # of positions that masked-LM predicts, in the reference's data at both lengths (80 of 512)
+# The share of positions that masked-LM predicts, in the reference's data at both lengths (80 of 512).
+_MASKED = 20 / 128
 
 
 def _decoder(layers: int, hidden: int, heads: int, vocabulary: int, parameters: float) -> Model:

@@ -92,19 +92,15 @@ def fit_utilisation(
         )
         if found is not None:
             return replace(tried, utilisation=found)
-    _refuse_beyond_peak(model, cluster, layout, sequences_per_second)
-    return replace(tried, utilisation=MOST_UTILISATION)
-
-
-def _refuse_beyond_peak(model: Model, cluster: Hardware, layout: Layout, rate: float) -> None:
     best = throughput(model, cluster, layout, Calibration(utilisation=1.0, network_efficiency=1.0))
     peak = best.sequences_per_step / (best.step.compute + best.step.bubble)
-    if rate > peak * MOST_UTILISATION:
+    if sequences_per_second > peak * MOST_UTILISATION:
         raise CannotEstimate(
-            f"{rate:g} sequences a second are more than these devices can compute ({peak:g} at their full "
-            f"peak; allowed are {peak * MOST_UTILISATION:g})",
+            f"{sequences_per_second:g} sequences a second are more than these devices can compute ({peak:g} "
+            f"at their full peak; allowed are {peak * MOST_UTILISATION:g})",
             hint="check peak_flops, the number of devices, and that the row counts sequences, not tokens",
         )
+    return replace(tried, utilisation=MOST_UTILISATION)
 
 
 def fit_network_efficiency(

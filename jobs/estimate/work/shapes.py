@@ -15,6 +15,10 @@ SCHEDULES = ("1f1b", "gpipe", "interleaved")
 SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp", "hybrid")
 CHECKPOINTING = ("none", "selective", "full")
 KINDS = ("dense", "experts", "encoder-decoder")
+_NOT_KNOWN = {
+    "context": "how much of passing keys and values on is hidden, and how evenly a causal mask is shared out",
+    "expert": "how evenly tokens spread over experts, and how much of sending them there is hidden",
+}
 
 LARGEST_COUNT = 10_000_000  # of layers, devices, sequences: a larger number is a typing error
 LARGEST_AMOUNT = 1e21  # of FLOP/s, bytes and parameters
@@ -136,8 +140,13 @@ class Layout:
         for name in ("accumulation_steps", "global_batch", "hybrid_group"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name))
-        for name in ("context", "expert"):
-            _refuse_parallelism(name, getattr(self, name))
+        for name, unknown in _NOT_KNOWN.items():
+            if getattr(self, name) != 1:
+                raise CannotEstimate(
+                    f"{name} is {getattr(self, name)!r}: {name} parallelism is not estimated, as no "
+                    f"published rate tells {unknown}",
+                    hint=f"leave {name} at 1; tensor, pipeline and sharding are estimated",
+                )
         _word("schedule", self.schedule, SCHEDULES)
         _word("sharding", self.sharding, SHARDINGS)
         _word("checkpointing", self.checkpointing, CHECKPOINTING)
@@ -243,21 +252,6 @@ def _amount(name: str, value: float, *, low: float = 1e-12, high: float = LARGES
 def _share(name: str, value: float, *, most: float = 1.0) -> None:
     if not _is_number(value) or not 0 < value <= most:
         raise CannotEstimate(f"{name} is {value!r}; it must be more than 0 and at most {most:g}")
-
-
-_NOT_KNOWN = {
-    "context": "how much of passing keys and values on is hidden, and how evenly a causal mask is shared out",
-    "expert": "how evenly tokens spread over experts, and how much of sending them there is hidden",
-}
-
-
-def _refuse_parallelism(name: str, degree: object) -> None:
-    if degree != 1:
-        raise CannotEstimate(
-            f"{name} is {degree!r}: {name} parallelism is not estimated, as no published rate tells "
-            f"{_NOT_KNOWN[name]}",
-            hint=f"leave {name} at 1; tensor, pipeline and sharding are estimated",
-        )
 
 
 def _is_number(value: object) -> bool:

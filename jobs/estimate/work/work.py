@@ -45,7 +45,9 @@ def backward_share(model: Model) -> float:
 
 def forward_flops(model: Model) -> float:
     """Return the forward FLOPs of one sequence."""
-    return _layer_flops(model) * model.layers + _head_flops(model)
+    positions = model.sequence_length * model.head_share  # that reach the head
+    head = 2.0 * positions * model.hidden_size * model.vocabulary
+    return _layer_flops(model) * model.layers + head
 
 
 def training_flops(model: Model) -> float:
@@ -82,11 +84,6 @@ def _score_flops(model: Model) -> float:
     """Count queries by keys, and the result by values. A fused kernel skips what a causal mask hides."""
     computed = 0.5 if model.causal else 1.0
     return 4.0 * model.sequence_length**2 * model.hidden_size * computed
-
-
-def _head_flops(model: Model) -> float:
-    positions = model.sequence_length * model.head_share
-    return 2.0 * positions * model.hidden_size * model.vocabulary
 
 
 def _attention_weights(model: Model) -> float:
@@ -132,7 +129,10 @@ class Memory:
 
 def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:
     stage = _SHARDED[layout.sharding]
-    ranks = _shard_ranks(model, cluster, layout)
+    ranks = replicas(model, cluster, layout)
+    if layout.sharding == "hybrid":
+        in_node = max(1, cluster.devices_per_node // layout.tensor)
+        ranks = min(ranks, layout.hybrid_group or in_node)
     own = parameter_count(model) / (layout.tensor * layout.pipeline)
     trained = own * model.trained_share
     return Memory(
@@ -148,22 +148,20 @@ def usable_bytes(cluster: Hardware) -> float:
     return cluster.memory_bytes * USABLE
 
 
-def _shard_ranks(model: Model, cluster: Hardware, layout: Layout) -> int:
-    ranks = replicas(model, cluster, layout)
-    if layout.sharding != "hybrid":
-        return ranks
-    in_node = max(1, cluster.devices_per_node // layout.tensor)
-    return min(ranks, layout.hybrid_group or in_node)
-
-
 def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     """Count the first stage's activations, the most of all stages, and the logits if it is also the last."""
     tokens = layout.micro_batch * model.sequence_length
     own = tokens * model.hidden_size * layout.value_bytes / _COUNTED_BYTES
     layers = model.layers / layout.pipeline
-    inside = _bytes_within_layer(model, layout)
-    squares = 0.0 if cluster.has_fused_attention else _bytes_of_scores(model, layout)
-    input_alone = 2.0 / _row_shares(layout)
+    # Bytes per value of a layer's input: ten are on every device of a tensor group unless sequence
+    # parallelism shares them, plus a share of the rest.
+    shares = layout.tensor if layout.sequence_parallel else 1
+    width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
+    inside = 10.0 / shares + (8.0 + 4.0 * width) / layout.tensor
+    squares = 0.0
+    if not cluster.has_fused_attention:  # scores before and after dropout, and its mask, for each pair
+        squares = 5.0 * model.heads * model.sequence_length / model.hidden_size / layout.tensor
+    input_alone = 2.0 / shares
     each = {"none": inside + squares, "selective": inside, "full": input_alone}[layout.checkpointing]
     kept = layers * own * each * _micro_batches_kept(model, cluster, layout)
     # The layer that is being computed again.
@@ -171,28 +169,6 @@ def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     of_a_logit = _LOSS_BYTES + (layout.value_bytes if layout.value_bytes < _LOSS_BYTES else 0.0)
     logits = tokens * model.head_share * model.vocabulary * of_a_logit / layout.tensor
     return kept + (logits if layout.pipeline == 1 else 0.0)
-
-
-def _bytes_within_layer(model: Model, layout: Layout) -> float:
-    """Count bytes per value of a layer's input.
-
-    Ten are on every device of a tensor group unless sequence parallelism shares them, plus a share of the
-    rest.
-    """
-    width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
-    return 10.0 / _row_shares(layout) + (8.0 + 4.0 * width) / layout.tensor
-
-
-def _row_shares(layout: Layout) -> int:
-    return layout.tensor if layout.sequence_parallel else 1
-
-
-def _bytes_of_scores(model: Model, layout: Layout) -> float:
-    """Count attention's bytes per value of a layer's input, for each pair of positions.
-
-    They are scores before and after dropout, and the mask of dropout.
-    """
-    return 5.0 * model.heads * model.sequence_length / model.hidden_size / layout.tensor
 
 
 def _micro_batches_kept(model: Model, cluster: Hardware, layout: Layout) -> float:

@@ -248,7 +248,8 @@ def with_sizes(workload: Workload, settings: Mapping[str, str]) -> Workload:
         hidden = given.get("hidden_size", model.hidden_size)
         assert isinstance(hidden, int)
         if hidden != model.hidden_size:
-            given = {"heads": _usual_heads(hidden), "feed_forward": _scaled(model, hidden), **given}
+            scaled = max(1, round(model.feed_forward * hidden / model.hidden_size))
+            given = {"heads": _usual_heads(hidden), "feed_forward": scaled, **given}
         if "heads" in given:
             given = {"key_value_heads": None, **given}
         model = replace(model, **{"parameters": None, **given})  # type: ignore[arg-type]  # SIZES reads each
@@ -266,7 +267,3 @@ def is_of_sizes(name: str) -> bool:
 def _usual_heads(hidden: int) -> int:
     size = _HEAD_SIZE if hidden >= _NARROW else _NARROW_HEAD_SIZE
     return hidden // size if hidden % size == 0 else 1
-
-
-def _scaled(model: Model, hidden: int) -> int:
-    return max(1, round(model.feed_forward * hidden / model.hidden_size))

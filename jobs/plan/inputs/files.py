@@ -96,6 +96,10 @@ def decode_plan_file(found: Fields, name: str) -> PlanFile:
     notes: list[str] = []
     pools = tuple(_pool(each, unknown, unpriced, notes) for each in found.objects("pools"))
     jobs = tuple(_job(each, unknown) for each in found.objects("jobs"))
+    first: dict[str, str] = {}  # place of each unknown field
+    for place in unknown:
+        first.setdefault(place.rpartition(".")[2], place)
+    ignored = [f"{printable(place[:100])} is no field of a plan and is ignored" for place in first.values()]
     unknown_prices = [
         f"no price of {printable(each[:60])} is known: it counts as 0 dollars" for each in unpriced
     ]
@@ -103,7 +107,7 @@ def decode_plan_file(found: Fields, name: str) -> PlanFile:
         name=found.text("name", name),
         jobs=jobs,
         pools=pools,
-        notes=(*_said_of_unknown(unknown), *unknown_prices),
+        notes=(*ignored, *unknown_prices),
         unpriced=tuple(unpriced),
         priced=tuple(dict.fromkeys(notes)),
     )
@@ -201,14 +205,6 @@ def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _said_of_unknown(places: Sequence[str]) -> list[str]:
-    """Warn of each unknown field once, at its first place."""
-    first: dict[str, str] = {}
-    for place in places:
-        first.setdefault(place.rpartition(".")[2], place)
-    return [f"{printable(place[:100])} is no field of a plan and is ignored" for place in first.values()]
-
-
 # Typed access to the fields of a JSON object; a field of another type is refused with its place in the file.
 _SHOWN = 60
 
@@ -278,7 +274,16 @@ class Fields:
 
     def objects(self, name: str) -> Iterator[Fields]:
         """Yield each object of a required list."""
-        yield from objects_in(self._value(name, None), self._at(name))
+        value, where = self._value(name, None), self._at(name)
+        if not isinstance(value, list):
+            raise CannotPlan(
+                f"{where} is {_shown(value)}; allowed is a list of objects", hint="write [{…}, {…}]"
+            )
+        for place, item in enumerate(value):
+            here = f"{where}[{place}]"
+            if not isinstance(item, dict):
+                raise CannotPlan(f"{here} is {_shown(item)}; allowed is an object", hint="write {…}")
+            yield Fields(where=here, values=item)
 
     def maybe(self, read: Callable[[str], Read], name: str) -> Read | None:
         """Return what the reader finds, or None if the field is missing or null."""
@@ -312,16 +317,6 @@ class Fields:
             f"{printable(self._at(name))} is {_shown(value)}; allowed is {allowed}",
             hint="correct it in the file",
         )
-
-
-def objects_in(value: object, where: str) -> Iterator[Fields]:
-    if not isinstance(value, list):
-        raise CannotPlan(f"{where} is {_shown(value)}; allowed is a list of objects", hint="write [{…}, {…}]")
-    for place, item in enumerate(value):
-        here = f"{where}[{place}]"
-        if not isinstance(item, dict):
-            raise CannotPlan(f"{here} is {_shown(item)}; allowed is an object", hint="write {…}")
-        yield Fields(where=here, values=item)
 
 
 def _is_finite(value: object) -> bool:

@@ -19,12 +19,10 @@ from slipway.jobs.plan.search.model import (
     Billing,
     Goal,
     LowerBound,
-    Mode,
     NodeDevices,
     Objective,
     Plan,
     PlanJob,
-    Pool,
 )
 from slipway.jobs.plan.search.refusals import CannotPlan, word_of
 from slipway.jobs.words.text import refuse_newer
@@ -108,33 +106,35 @@ def plan_fields(plan: Plan) -> Mapping[str, object]:
     assignments = [
         {**_assignment(each), "mode": modes[each.job].index(each.mode)} for each in plan.assignments
     ]
+    pools = [asdict(pool) for pool in plan.pools]
+    for pool in pools:
+        pool["spot"] = pool.pop("is_spot")
     return {
         "schema": SCHEMA,
         **answer(plan),
         "assignments": assignments,
         "goal": asdict(plan.goal),
-        "pools": [_pool(pool) for pool in plan.pools],
-        "jobs": [_job(job) for job in plan.jobs],
+        "pools": pools,
+        "jobs": [
+            {
+                **asdict(job),
+                "modes": [{**asdict(mode), "settings": dict(mode.settings)} for mode in job.modes],
+            }
+            for job in plan.jobs
+        ],
     }
-
-
-def _pool(pool: Pool) -> dict[str, object]:
-    found = asdict(pool)
-    found["spot"] = found.pop("is_spot")
-    return found
-
-
-def _job(job: PlanJob) -> dict[str, object]:
-    return {**asdict(job), "modes": [{**asdict(mode), "settings": dict(mode.settings)} for mode in job.modes]}
 
 
 def _decode_assignment(found: Fields, jobs: Mapping[str, PlanJob]) -> Assignment:
     job = found.text("job")
     if job not in jobs:
         raise found.refuse("job", "the name of one of its jobs")
+    modes, place = jobs[job].modes, found.whole("mode")
+    if not 0 <= place < len(modes):
+        raise found.refuse("mode", f"0 to {len(modes) - 1}")
     return Assignment(
         job=job,
-        mode=_mode(found, jobs[job]),
+        mode=modes[place],
         pool=found.whole("pool"),
         start=found.whole("start"),
         seconds=found.whole("seconds"),
@@ -143,10 +143,3 @@ def _decode_assignment(found: Fields, jobs: Mapping[str, PlanJob]) -> Assignment
             for share in found.objects("placement")
         ),
     )
-
-
-def _mode(found: Fields, job: PlanJob) -> Mode:
-    place = found.whole("mode")
-    if not 0 <= place < len(job.modes):
-        raise found.refuse("mode", f"0 to {len(job.modes) - 1}")
-    return job.modes[place]

@@ -149,19 +149,8 @@ _CENT = 0.01
 
 def _refuse_unreachable(table: OptionTable, makespan: LowerBound) -> None:
     """Raise CannotPlan if a deadline or the budget is below what every plan needs."""
-    _refuse_job_deadlines(table)
-    _refuse_deadline(table.problem.goal.deadline, makespan)
-    _refuse_budget(table)
+    from slipway.jobs.plan.search.bounds.prove import cheapest
 
-
-def _in_hours(seconds: float) -> str:
-    """Write a time in seconds, and in hours if it is long."""
-    if seconds < SECONDS_PER_HOUR:
-        return f"{seconds:,.0f} s"
-    return f"{seconds:,.0f} s ({seconds / SECONDS_PER_HOUR:,.2f} h)"
-
-
-def _refuse_job_deadlines(table: OptionTable) -> None:
     earliest_ends = table.before + table.seconds.min(axis=1)
     for job, earliest in zip(table.problem.jobs, earliest_ends.tolist(), strict=True):
         if job.deadline is not None and job.deadline < earliest:
@@ -171,21 +160,14 @@ def _refuse_job_deadlines(table: OptionTable) -> None:
                 f"mode{waits} ends at {_in_hours(earliest)}",
                 hint="give it more time, or a faster mode",
             )
-
-
-def _refuse_deadline(deadline: int | None, makespan: LowerBound) -> None:
+    deadline, budget = table.problem.goal.deadline, table.problem.goal.budget
     if deadline is not None and deadline < makespan.value:
         raise CannotPlan(
             f"the deadline is {_in_hours(deadline)}, and no plan ends before {_in_hours(makespan.value)} "
             f"(lower bound: {makespan.name})",
             hint=f"allow at least {math.ceil(makespan.value)} s, or add nodes",
         )
-
-
-def _refuse_budget(table: OptionTable) -> None:
-    from slipway.jobs.plan.search.bounds.prove import cheapest
-
-    budget, least = table.problem.goal.budget, cheapest(table)
+    least = cheapest(table)
     if budget is not None and budget < least * (1 - 1e-9):
         up = math.ceil(least / _CENT) * _CENT
         raise CannotPlan(
@@ -193,3 +175,10 @@ def _refuse_budget(table: OptionTable) -> None:
             "job in its cheapest mode)",
             hint=f"allow at least {up:.2f} dollars, or add a cheaper pool",
         )
+
+
+def _in_hours(seconds: float) -> str:
+    """Write a time in seconds, and in hours if it is long."""
+    if seconds < SECONDS_PER_HOUR:
+        return f"{seconds:,.0f} s"
+    return f"{seconds:,.0f} s ({seconds / SECONDS_PER_HOUR:,.2f} h)"

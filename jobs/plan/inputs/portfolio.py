@@ -161,15 +161,15 @@ class Portfolio:
             core.process = None
 
 
+@dataclass(slots=True)
 class Core:
     """Holds the search that runs on one core, and the shifts that follow."""
 
-    def __init__(self, shifts: Iterator[Shift]) -> None:
-        self.shifts = shifts
-        self.process: SearchProcess | None = None
-        self.until = 0.0
-        self.has_answered = False
-        self.failures = 0
+    shifts: Iterator[Shift]
+    process: SearchProcess | None = None
+    until: float = 0.0
+    has_answered: bool = False
+    failures: int = 0
 
     @property
     def is_given_up(self) -> bool:

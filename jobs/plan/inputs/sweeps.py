@@ -128,7 +128,8 @@ def _kinds() -> Mapping[str, str]:
 def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
     _refuse_unknown(found, _JOB)
     recipe = find_recipe(found.text("recipe"))
-    fixed = _settings(found, "settings")
+    given = found.inner("settings").values if found.has("settings") else {}
+    fixed = {key: _word(found.where, key, value) for key, value in given.items()}
     axes = _grid(found)
     points = [*islice(product(*axes.values()), MOST_JOBS + 1)]
     if len(points) > MOST_JOBS:
@@ -172,10 +173,7 @@ def _job(
 
 def _modes(recipe: Recipe, settings: Mapping[str, str], places: Sequence[_Place]) -> Iterator[Mode]:
     """Estimate the recipe's modes on each type that it can train on."""
-    estimated = EstimatedJob(
-        workload=workload_of(recipe.name, settings),
-        rows=measurements(),
-    )
+    workload, rows = workload_of(recipe.name, settings), measurements()
     seen: set[tuple[str, int, int]] = set()
     for place in places:
         pool = place.pool
@@ -184,7 +182,7 @@ def _modes(recipe: Recipe, settings: Mapping[str, str], places: Sequence[_Place]
             continue
         seen.add(kind)
         accepts = partial(_accepts, recipe, settings, place.hardware)
-        yield from modes(replace(estimated, accepts=accepts), pool)
+        yield from modes(EstimatedJob(workload=workload, rows=rows, accepts=accepts), pool)
 
 
 def _can_train_on(recipe: Recipe, pool: Pool) -> bool:
@@ -207,12 +205,6 @@ def _accepts(
     except (InvalidJob, DoesNotFit):
         return False
     return True
-
-
-def _settings(found: Fields, name: str) -> dict[str, str]:
-    if not found.has(name):
-        return {}
-    return {key: _word(found.where, key, value) for key, value in found.inner(name).values.items()}
 
 
 def _grid(found: Fields) -> dict[str, list[str]]:

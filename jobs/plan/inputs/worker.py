@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from slipway.jobs.plan.inputs.files import Fields
 from slipway.jobs.plan.inputs.plan_json import decode_plan, plan_fields
@@ -104,41 +104,38 @@ def main() -> None:
     # A library that prints must not write between our lines.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    attempt(order, lambda: True, lambda answer: _send(answers, answer))
+
+    def send(answer: Answer) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    attempt(order, lambda: True, send)
 
 
 def attempt(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[Answer], object]) -> None:
     """Search or prove as ordered; if that fails, answer so: the plans that others found are kept."""
-    try:
-        _run(order, keep_going, answer)
-    except Exception as error:  # noqa: BLE001 - whatever fails, the other searches go on
-        answer({"failed": f"{order.search}: {type(error).__name__}: {error}"})
 
-
-def _run(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[Answer], object]) -> None:
     def found(slots: Sequence[Slot]) -> None:
         answer({"slots": encode_slots(order.problem, slots)})
 
     def proven(bound: LowerBound) -> None:
         answer({"bound": asdict(bound)})
 
-    if order.search in PROOFS:
-        import_module(PROOFS[order.search]).prove(order.problem, keep_going=keep_going, proven=proven)
-        return
-    search, how = import_module(SEARCHES[order.search]), {"found": found, "start": order.start}
-    if order.search == "exact":
-        exact = search.ExactSearch(order.problem, proven=proven, bound=order.bound.value, **how)
-        exact.improve(seed=order.seed, keep_going=keep_going)
-    elif order.search == "annealing":
-        annealing = search.Annealing(order.problem, order.start, order.bound.value)
-        annealing.improve(seed=order.seed, keep_going=keep_going, found=found)
-    else:
-        search.improve(order.problem, seed=order.seed, keep_going=keep_going, **how)
-
-
-def _send(answers: IO[str], answer: Answer) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+    try:
+        if order.search in PROOFS:
+            import_module(PROOFS[order.search]).prove(order.problem, keep_going=keep_going, proven=proven)
+            return
+        search, how = import_module(SEARCHES[order.search]), {"found": found, "start": order.start}
+        if order.search == "exact":
+            exact = search.ExactSearch(order.problem, proven=proven, bound=order.bound.value, **how)
+            exact.improve(seed=order.seed, keep_going=keep_going)
+        elif order.search == "annealing":
+            annealing = search.Annealing(order.problem, order.start, order.bound.value)
+            annealing.improve(seed=order.seed, keep_going=keep_going, found=found)
+        else:
+            search.improve(order.problem, seed=order.seed, keep_going=keep_going, **how)
+    except Exception as error:  # noqa: BLE001 - whatever fails, the other searches go on
+        answer({"failed": f"{order.search}: {type(error).__name__}: {error}"})
 
 
 def _end_with_parent() -> None:

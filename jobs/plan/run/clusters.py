@@ -290,7 +290,11 @@ def refuse_unfit_commands(plan: Plan) -> None:
             continue
         target = find_target_by_name(pool.cluster, None)
         try:
-            _refuse_unfit(as_job(job, assignment, pool, "plan", attempt=1), target)
+            wanted = as_job(job, assignment, pool, "plan", attempt=1)
+            if requirements := wanted.settings.get("requirements"):
+                refuse_uninstallable(requirements, read_kept(wanted, requirements), target)
+            here = with_source_at(_with_image(wanted, target), target)
+            platform_of(target).refuse_unready(prepare(here, target.name, target.region))
         except SlipwayError as error:
             raise NoTarget(f"job '{job.name}' of the plan: {error.message}", hint=error.hint) from None
 
@@ -298,13 +302,6 @@ def refuse_unfit_commands(plan: Plan) -> None:
 def completed(job: Job, target: Target) -> Job:
     """Send the folder of a command to the cluster that the plan chose, and name its image there."""
     return with_sent_source(_with_image(job, target), target, aws.client("s3", target.region))
-
-
-def _refuse_unfit(job: Job, target: Target) -> None:
-    if requirements := job.settings.get("requirements"):
-        refuse_uninstallable(requirements, read_kept(job, requirements), target)
-    here = with_source_at(_with_image(job, target), target)
-    platform_of(target).refuse_unready(prepare(here, target.name, target.region))
 
 
 def _with_image(job: Job, target: Target) -> Job:

@@ -42,7 +42,12 @@ def find_ready(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJo
         if standing.stage.is_held and standing.assignment
         for device in devices_of(standing.assignment)
     }
-    for job, planned in _in_turn(jobs, ledger):
+    waiting = [
+        (planned.start, place, job, planned)
+        for place, job in enumerate(jobs)
+        if (planned := ledger.jobs[job.name].planned) and ledger.jobs[job.name].stage is JobStage.WAITING
+    ]
+    for _, _, job, planned in sorted(waiting, key=lambda each: each[:2]):
         devices = devices_of(planned)
         may_start = all(ledger.jobs[name].stage is JobStage.SUCCEEDED for name in job.depends_on)
         if may_start and not devices & taken:
@@ -140,15 +145,6 @@ def is_another_plan(ledger: Ledger, assignments: Sequence[Assignment]) -> bool:
     return any(
         (where := current[each.job]) is not None and _place(where) != _place(each) for each in assignments
     )
-
-
-def _in_turn(jobs: Sequence[PlanJob], ledger: Ledger) -> list[tuple[PlanJob, Assignment]]:
-    waiting = [
-        (planned.start, place, job, planned)
-        for place, job in enumerate(jobs)
-        if (planned := ledger.jobs[job.name].planned) and ledger.jobs[job.name].stage is JobStage.WAITING
-    ]
-    return [(job, planned) for _, _, job, planned in sorted(waiting, key=lambda each: each[:2])]
 
 
 def _place(assignment: Assignment) -> tuple[object, ...]:

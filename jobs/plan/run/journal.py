@@ -36,7 +36,11 @@ class PlanJournal:
     @contextmanager
     def opened(self) -> Iterator[list[HappenedEvent]]:
         """Lock the journal and yield its events; a last line that a crash cut short does not count."""
-        file = self._open()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            file = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from None
         try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,13 +63,6 @@ class PlanJournal:
             while line:
                 line = line[os.write(self._file, line) :]
             os.fsync(self._file)
-        except OSError as error:
-            raise self._unusable(error) from None
-
-    def _open(self) -> int:
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            return os.open(self.path, flags, 0o600)
         except OSError as error:
             raise self._unusable(error) from None
 

@@ -96,7 +96,9 @@ class PlanRun:
         if not self.ledger.plans:
             first = PlanReplaced(at=self._world.began, why="", assignments=self.plan.assignments)
             self._note(first)
-        self._go_on()
+        for job in self.ledger.jobs.values():  # repeat the requests that a killed run had begun
+            if job.stage is JobStage.STOPPING and (run := _run_of(job)):
+                self._world.executor.stop(run, job.why)
         while not self.ledger.is_over:
             self.step()
             if not self.ledger.is_over:
@@ -104,29 +106,26 @@ class PlanRun:
         return self.ledger
 
     def step(self) -> None:
-        self._send_waiting()
-        sights = self._look()
-        news = [
-            *self._note_ended(sights),
-            *self._note_lost(),
-            *self._note_paces(sights),
-            *self._note_added(),
+        # Submit the attempts that were intended but not taken: we were killed, or the cluster was busy.
+        for name, job in [*self.ledger.jobs.items()]:
+            if job.stage is JobStage.SENDING:
+                self._send(name)
+        held = {name: _run_of(job) for name, job in self.ledger.jobs.items() if job.stage.is_held}
+        sights = self._world.executor.look({name: run for name, run in held.items() if run})
+        news = [*self._note_ended(sights), *self._note_lost(), *self._note_paces(sights)]
+        news += [  # jobs in the plan's file that it had not when the run began
+            f"{name} was added"
+            for name, job in self.ledger.jobs.items()
+            if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
         ]
-        self._skip()
+        while found := [*decisions.find_skipped(self.plan.jobs, self.ledger)]:
+            for skipped, waited_for in found:
+                why = f"{waited_for} {self.ledger.jobs[waited_for].stage}"
+                self._note(JobSkipped(at=self._now(), job=skipped.name, why=why))
         if news and not self.ledger.is_over:
             self._plan_again(sights, news)
         self._stop_movers()
         self._start()
-
-    def _go_on(self) -> None:
-        """Repeat the requests that a killed run had begun."""
-        for job in self.ledger.jobs.values():
-            if job.stage is JobStage.STOPPING and (run := _run_of(job)):
-                self._world.executor.stop(run, job.why)
-
-    def _look(self) -> Mapping[str, Sight]:
-        held = {name: _run_of(job) for name, job in self.ledger.jobs.items() if job.stage.is_held}
-        return self._world.executor.look({name: run for name, run in held.items() if run})
 
     def _note_ended(self, sights: Mapping[str, Sight]) -> list[str]:
         news = []
@@ -149,7 +148,8 @@ class PlanRun:
                 why="" if outcome == "succeeded" else sight.why,
             )
             self._note(event)
-            words = "has stopped to go on elsewhere" if is_moving else _words(sight.outcome)
+            was = "was " if sight.outcome in ("withdrawn", "lost") else ""
+            words = "has stopped to go on elsewhere" if is_moving else f"{was}{sight.outcome}"
             self._world.say(f"{name} {words}")
             news.append(f"{name} {words}" + (f": {event.why}" if event.why and not is_moving else ""))
         return news
@@ -179,21 +179,6 @@ class PlanRun:
                 self._paces[attempt] = pace
                 news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news
-
-    def _note_added(self) -> list[str]:
-        """Find the jobs that were added to the plan's file since the run began."""
-        added = [
-            name
-            for name, job in self.ledger.jobs.items()
-            if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
-        ]
-        return [f"{name} was added" for name in added]
-
-    def _skip(self) -> None:
-        while found := [*decisions.find_skipped(self.plan.jobs, self.ledger)]:
-            for job, waited_for in found:
-                stage = self.ledger.jobs[waited_for].stage
-                self._note(JobSkipped(at=self._now(), job=job.name, why=f"{waited_for} {stage}"))
 
     def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
         now = self._now()
@@ -258,12 +243,6 @@ class PlanRun:
         same = (place for place, pool in enumerate(pools) if pool.cluster == pools[last.pool].cluster)
         return frozenset(same)
 
-    def _send_waiting(self) -> None:
-        """Submit the attempts that were intended but not taken: we were killed, or the cluster was busy."""
-        for name, job in [*self.ledger.jobs.items()]:
-            if job.stage is JobStage.SENDING:
-                self._send(name)
-
     def _send(self, name: str) -> None:
         standing = self.ledger.jobs[name]
         assert standing.assignment is not None
@@ -295,7 +274,3 @@ class PlanRun:
 
 def _run_of(job: JobStanding) -> SentRun | None:
     return SentRun(job.assignment.pool, job.run, job.sent_at) if job.assignment and job.run else None
-
-
-def _words(outcome: str) -> str:
-    return f"was {outcome}" if outcome in ("withdrawn", "lost") else outcome

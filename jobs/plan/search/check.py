@@ -64,19 +64,13 @@ def _times(plan: Plan) -> Iterator[str]:
     for each in plan.assignments:
         if type(each.start) is not int or each.start < 0:
             yield f"job {_quoted(each.job)} starts at {each.start}"
-        need = _needed_seconds(plan, each)
-        rounding = _ROUNDING + need * _FLOAT if plan.pools[each.pool].is_spot else 0
+        pool, need, rounding = plan.pools[each.pool], float(each.mode.seconds), 0.0
+        if pool.is_spot:  # plus the work that interruptions are expected to repeat
+            interruptions = each.mode.seconds / 3600 * pool.interruptions_per_hour * len(each.placement)
+            need += interruptions * pool.rework_seconds
+            rounding = _ROUNDING + need * _FLOAT
         if type(each.seconds) is not int or not need - rounding <= each.seconds < need + 1 + rounding:
             yield f"job {_quoted(each.job)} is given {each.seconds} s and needs {need:.12g} s"
-
-
-def _needed_seconds(plan: Plan, each: Assignment) -> float:
-    """Return the mode's seconds, plus the work that interruptions of a spot pool are expected to repeat."""
-    pool = plan.pools[each.pool]
-    if not pool.is_spot:
-        return each.mode.seconds
-    interruptions = each.mode.seconds / 3600 * pool.interruptions_per_hour * len(each.placement)
-    return each.mode.seconds + interruptions * pool.rework_seconds
 
 
 def _placements(plan: Plan) -> Iterator[str]:
@@ -154,14 +148,13 @@ def _bound(plan: Plan) -> Iterator[str]:
 
 
 def _dollars(plan: Plan) -> float:
-    billed = _by_node(plan) if plan.goal.billing is Billing.NODE else _by_device(plan)
-    return math.fsum(plan.pools[pool].price_per_hour * hours for pool, hours in billed)
-
-
-def _by_device(plan: Plan) -> Iterator[tuple[int, float]]:
-    for each in plan.assignments:
-        share = each.mode.devices / plan.pools[each.pool].devices_per_node
-        yield each.pool, share * each.seconds / 3600
+    if plan.goal.billing is Billing.NODE:
+        return math.fsum(plan.pools[pool].price_per_hour * hours for pool, hours in _by_node(plan))
+    pools = [plan.pools[each.pool] for each in plan.assignments]
+    return math.fsum(
+        pool.price_per_hour * (each.mode.devices / pool.devices_per_node * each.seconds / 3600)
+        for pool, each in zip(pools, plan.assignments, strict=True)
+    )
 
 
 def _by_node(plan: Plan) -> Iterator[tuple[int, float]]:

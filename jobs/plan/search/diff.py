@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,29 +38,28 @@ class PlanDiff:
 
 def diff(plan: Plan, earlier: Plan) -> PlanDiff:
     """Compare a plan with an earlier one, job by job, by name."""
-    changes = tuple(_changes(plan, earlier))
-    names = {job.name for job in (*plan.jobs, *earlier.jobs)}
-    return PlanDiff(
-        changes=changes,
-        same=len(names) - len(changes),
-        makespan_seconds=plan.makespan - earlier.makespan,
-        dollars=plan.dollars - earlier.dollars,
-    )
-
-
-def _changes(plan: Plan, earlier: Plan) -> Iterator[PlanChange]:
     now = {each.job: each for each in plan.assignments}
     before = {each.job: each for each in earlier.assignments}
+    changes = []
     for name in dict.fromkeys([*before, *now]):
         was, is_now = before.get(name), now.get(name)
         difference = _difference(plan, earlier, was, is_now)
         if difference is not None:
-            yield PlanChange(
-                job=name,
-                difference=difference,
-                before="" if was is None else _words(earlier, was),
-                after="" if is_now is None else _words(plan, is_now),
+            changes.append(
+                PlanChange(
+                    job=name,
+                    difference=difference,
+                    before="" if was is None else _words(earlier, was),
+                    after="" if is_now is None else _words(plan, is_now),
+                )
             )
+    names = {job.name for job in (*plan.jobs, *earlier.jobs)}
+    return PlanDiff(
+        changes=tuple(changes),
+        same=len(names) - len(changes),
+        makespan_seconds=plan.makespan - earlier.makespan,
+        dollars=plan.dollars - earlier.dollars,
+    )
 
 
 def _difference(

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from slipway.jobs.plan.search.diff import PlanDiff, clock, diff, value_words
-from slipway.jobs.plan.search.list_schedule import Slot, as_plan, list_schedule
-from slipway.jobs.plan.search.model import Assignment, Goal, Mode, Objective, Plan, PlanJob
+from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
+from slipway.jobs.plan.search.model import Assignment, Goal, Objective, Plan, PlanJob
 from slipway.jobs.plan.search.options import Option, PlanProblem, new_problem, option_as_assigned
 from slipway.jobs.plan.search.refusals import CannotPlan, quoted, words_of
 from slipway.jobs.words.errors import did_you_mean
@@ -83,22 +83,20 @@ def refuse_stranger(job: str, names: Sequence[str]) -> None:
 
 
 def _try(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Alternative:
-    plans = [as_plan(problem, slots, plan.bound) for slots in _schedules(plan, problem, place, option)]
-    best = min(plans, key=lambda each: (bool(_missed(each)), each.value, each.makespan))
-    return Alternative(
-        option=option, is_chosen=False, makespan=best.makespan, dollars=best.dollars, misses=_missed(best)
-    )
-
-
-def _schedules(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Iterator[list[Slot]]:
-    """Yield three schedules, all jobs in order of start: with the job in its turn, first and last."""
+    """Place all jobs in order of start, with this one in its turn, first and last; take the best."""
     options = [option_as_assigned(each, plan.pools[each.pool]) for each in plan.assignments]
     options[place] = option
     fixed = replace(problem, options=tuple((each,) for each in options))
     order = sorted(range(len(options)), key=lambda job: (plan.assignments[job].start, job))
     others = [job for job in order if job != place]
-    for tried in (order, [place, *others], [*others, place]):
-        yield list_schedule(fixed, [0] * len(options), tried)
+    plans = [
+        as_plan(problem, list_schedule(fixed, [0] * len(options), tried), plan.bound)
+        for tried in (order, [place, *others], [*others, place])
+    ]
+    best = min(plans, key=lambda each: (bool(_missed(each)), each.value, each.makespan))
+    return Alternative(
+        option=option, is_chosen=False, makespan=best.makespan, dollars=best.dollars, misses=_missed(best)
+    )
 
 
 def _missed(plan: Plan) -> str:
@@ -185,12 +183,9 @@ def left_out(jobs: Sequence[PlanJob]) -> list[str]:
 
 def _slower(job: PlanJob) -> Iterator[str]:
     for mode in job.modes:
-        fewer = [each for each in job.modes if _beats(each, mode)]
+        same_type = [each for each in job.modes if each.type == mode.type]
+        fewer = [each for each in same_type if each.devices < mode.devices and each.seconds <= mode.seconds]
         if fewer:
             least = min(fewer, key=lambda each: each.devices)
             where = f"job {quoted(job.name)}: {words_of(mode)}"
             yield f"{where} is left out: with {least.devices} it takes no longer"
-
-
-def _beats(other: Mode, mode: Mode) -> bool:
-    return other.type == mode.type and other.devices < mode.devices and other.seconds <= mode.seconds

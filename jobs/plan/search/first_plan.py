@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from slipway.jobs.plan.search.bounds.prove import least_makespan
 from slipway.jobs.plan.search.bounds.table import NEVER, Numbers, OptionTable
 from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, after_dependencies, score_of
-from slipway.jobs.plan.search.model import Billing, Objective, Pool
+from slipway.jobs.plan.search.model import Billing, Objective
 from slipway.jobs.plan.search.options import Option, PlanProblem
 
 # Orders of jobs: which one gives the best plan differs from problem to problem.
@@ -99,7 +99,12 @@ def _ranked(problem: PlanProblem, trial: GreedyTrial) -> list[list[Option]]:
 
 def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> list[Slot]:
     """Place each job in its first option that ends in time, or else in the one that ends first."""
-    pools = [replace(pool, nodes=count) for pool, count in _nodes(problem, trial.share)]
+    # Use a share of each pool's nodes, but at least what any job needs.
+    needed = max(1, *(min(option.nodes for option in options) for options in problem.options))
+    pools = [
+        replace(pool, nodes=min(pool.nodes, max(needed, math.ceil(pool.nodes * trial.share))))
+        for pool in problem.pools
+    ]
     free = [FreeDevices(pool) for pool in pools]
     ranked = [
         [option for option in options if option.nodes <= pools[option.pool].nodes]
@@ -134,10 +139,3 @@ def _choose(ranked: Sequence[Option], free: Sequence[FreeDevices], ready: int, l
             return option
         ends.append(end)
     return ranked[ends.index(min(ends))]
-
-
-def _nodes(problem: PlanProblem, share: float) -> Iterator[tuple[Pool, int]]:
-    """Yield how many nodes of each pool to use: a share, but at least what any job needs."""
-    needed = max(min(option.nodes for option in options) for options in problem.options)
-    for pool in problem.pools:
-        yield pool, min(pool.nodes, max(1, needed, math.ceil(pool.nodes * share)))

@@ -44,11 +44,18 @@ class FreeDevices:
     def earliest(self, option: Option, ready: int = 0) -> tuple[int, tuple[NodeDevices, ...]]:
         """Return the first start from `ready` on, and the devices that idle least until then."""
         if option.nodes:
-            return self._whole_nodes(option.nodes, ready)
+            since = self._since[-1]
+            first = np.argsort(since, kind="stable")[: option.nodes]
+            every = tuple(range(len(self._free[0])))
+            start = max(ready, int(since[first[-1]]))
+            return start, tuple(NodeDevices(node=node, devices=every) for node in sorted(first.tolist()))
         since = self._since[option.devices - 1]
         start = max(ready, int(since.min()))
         node = int(np.where(since <= start, self._sums[option.devices - 1], -1).argmax())
-        return start, (NodeDevices(node=node, devices=self._latest(node, start, option.devices)),)
+        # Of the devices that are free at the start, those that were busy last.
+        fitting = sorted((-free, device) for device, free in enumerate(self._free[node]) if free <= start)
+        devices = tuple(sorted(device for _, device in fitting[: option.devices]))
+        return start, (NodeDevices(node=node, devices=devices),)
 
     @property
     def since(self) -> list[int]:
@@ -63,19 +70,6 @@ class FreeDevices:
             since = sorted(free)
             self._since[:, share.node] = since
             self._sums[:, share.node] = list(itertools.accumulate(since))
-
-    def _whole_nodes(self, count: int, ready: int) -> tuple[int, tuple[NodeDevices, ...]]:
-        since = self._since[-1]
-        first = np.argsort(since, kind="stable")[:count]
-        every = tuple(range(len(self._free[0])))
-        start = max(ready, int(since[first[-1]]))
-        return start, tuple(NodeDevices(node=node, devices=every) for node in sorted(first.tolist()))
-
-    def _latest(self, node: int, start: int, count: int) -> tuple[int, ...]:
-        """Choose `count` of the devices that are free at `start`, those that were busy last."""
-        free = self._free[node]
-        fitting = sorted((-since, device) for device, since in enumerate(free) if since <= start)
-        return tuple(sorted(device for _, device in fitting[:count]))
 
 
 def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[int]) -> list[Slot]:

@@ -132,9 +132,19 @@ class Plan:
 
     @property
     def dollars(self) -> float:
-        if self.goal.billing is Billing.NODE:
-            return self._of_nodes()
-        return sum(dollars_of(each.mode, self.pools[each.pool], each.seconds) for each in self.assignments)
+        if self.goal.billing is not Billing.NODE:
+            return sum(
+                dollars_of(each.mode, self.pools[each.pool], each.seconds) for each in self.assignments
+            )
+        used: dict[tuple[int, int], tuple[int, int]] = {}
+        for each in self.assignments:
+            for share in each.placement:
+                first, last = used.get((each.pool, share.node), (each.start, each.end))
+                used[each.pool, share.node] = (min(first, each.start), max(last, each.end))
+        return sum(
+            self.pools[pool].price_per_hour * (last - first) / SECONDS_PER_HOUR
+            for (pool, _), (first, last) in used.items()
+        )
 
     @property
     def value(self) -> float:
@@ -162,17 +172,6 @@ class Plan:
         if self.bound.value <= 0:
             return 0.0 if self.value <= 0 else float("inf")
         return max(0.0, self.value / self.bound.value - 1)
-
-    def _of_nodes(self) -> float:
-        used: dict[tuple[int, int], tuple[int, int]] = {}
-        for each in self.assignments:
-            for share in each.placement:
-                first, last = used.get((each.pool, share.node), (each.start, each.end))
-                used[each.pool, share.node] = (min(first, each.start), max(last, each.end))
-        return sum(
-            self.pools[pool].price_per_hour * (last - first) / SECONDS_PER_HOUR
-            for (pool, _), (first, last) in used.items()
-        )
 
 
 def dollars_of(mode: Mode, pool: Pool, seconds: int) -> float:

@@ -46,7 +46,8 @@ def refuse_inputs(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) ->
         problems = list(rule(jobs, pools, goal))
         if problems:
             message, hint = problems[0]
-            raise CannotPlan(message + _and_more(len(problems) - 1), hint=hint)
+            more = f" (and {len(problems) - 1} more like it)" if len(problems) > 1 else ""
+            raise CannotPlan(message + more, hint=hint)
 
 
 def word_of(what: str, value: object, words: type[Word]) -> Word:
@@ -68,10 +69,6 @@ def shown(number: float) -> str:
     if not isinstance(number, int) or abs(number) < 10**18:
         return str(number)
     return f"a number of {int(abs(number).bit_length() * math.log10(2)) + 1} digits"
-
-
-def _and_more(count: int) -> str:
-    return f" (and {count} more like it)" if count else ""
 
 
 def _types(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:

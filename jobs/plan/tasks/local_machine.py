@@ -48,12 +48,13 @@ class WarmProcesses:
         self._lock = threading.Lock()
 
     def __enter__(self) -> WarmProcesses:
+        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)  # of the user's modules, too
         self._process = subprocess.Popen(
             [sys.executable, "-m", _MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+            env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C comes only to us: we ask each rank to save
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -118,11 +119,6 @@ def _died() -> SlipwayError:
     return SlipwayError(
         "the process that starts the ranks on this machine has ended", hint="install the extra 'training'"
     )
-
-
-def _import_path() -> list[str]:
-    """Return the import path of this process, so that others find the user's modules, too."""
-    return [entry or str(Path.cwd()) for entry in sys.path]
 
 
 _RANK = "slipway.containers.tasks.train"

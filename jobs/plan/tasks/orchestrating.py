@@ -171,17 +171,16 @@ def _carry_out(
             taken.update(work.devices)
         for done in wait(running, return_when=FIRST_COMPLETED).done:
             work, start = running.pop(done)
-            ends.append(_end(work, done.result(), start, time.monotonic() - began))
+            end = done.result()
+            ends.append(
+                TaskEnd(
+                    name=work.task.name,
+                    technique=work.strategy.technique,
+                    devices=work.devices,
+                    start=start,
+                    end=time.monotonic() - began,
+                    reason=end.reason if end.code else "",
+                )
+            )
             say(f"{work.task.name} ended{': ' + ends[-1].reason if ends[-1].reason else ''}")
     return ends
-
-
-def _end(work: TaskWork, end: GangEnd, start: float, now: float) -> TaskEnd:
-    return TaskEnd(
-        name=work.task.name,
-        technique=work.strategy.technique,
-        devices=work.devices,
-        start=start,
-        end=now,
-        reason=end.reason if end.code else "",
-    )

@@ -64,6 +64,11 @@ def _searched(technique: Any, task: Task, gpus: list[int]) -> tuple[dict[str, Js
 
 def _task(described: TaskDescription, order: Mapping[str, Any]) -> Task:
     """Build the task again from its description."""
+    given = order["optimizer"]
+    optimizer = (
+        CodeReference.from_json(given).resolve() if given else importlib.import_module("torch.optim").AdamW
+    )
+    assert isinstance(optimizer, type), "a class was given"
     return Task(
         described.load_model.resolve(),
         described.load_dataloader.resolve(),
@@ -72,7 +77,7 @@ def _task(described: TaskDescription, order: Mapping[str, Any]) -> Task:
             described.rate,
             epochs=described.epochs,
             batch_count=described.batches,
-            optimizer_cls=_optimizer(order),
+            optimizer_cls=optimizer,
             **described.arguments,
         ),
         name=described.name,
@@ -82,15 +87,6 @@ def _task(described: TaskDescription, order: Mapping[str, Any]) -> Task:
         seed=described.seed,
         precision=described.precision,
     )
-
-
-def _optimizer(order: Mapping[str, Any]) -> type:
-    if order["optimizer"] is None:
-        found: type = importlib.import_module("torch.optim").AdamW
-        return found
-    given = CodeReference.from_json(order["optimizer"]).resolve()
-    assert isinstance(given, type), "a class was given"
-    return given
 
 
 # Orders for the user's own techniques: each runs in a process that sees only its devices.

@@ -63,7 +63,12 @@ class Profiler:
 
     def profile(self, tasks: Sequence[Task]) -> None:
         """Give each task its strategies, by number of devices."""
-        groups = self._groups(tasks)
+        by_key: dict[str, TaskGroup] = {}
+        for task in tasks:
+            described = task.describe()
+            key = content_key(described, self.place)
+            by_key.setdefault(key, TaskGroup(key, described)).tasks.append(task)
+        groups = list(by_key.values())
         with ThreadPoolExecutor(_TRIALS_AT_ONCE) as pool:
             list(pool.map(self._try_alone, groups))
             ours = [name for name in self.names if name in TECHNIQUES]
@@ -78,14 +83,6 @@ class Profiler:
         fitted = fit_steps(list(self._measured(groups)))
         for group in groups:
             self._keep_fastest(self._strategies(group, fitted))
-
-    def _groups(self, tasks: Sequence[Task]) -> list[TaskGroup]:
-        groups: dict[str, TaskGroup] = {}
-        for task in tasks:
-            described = task.describe()
-            key = content_key(described, self.place)
-            groups.setdefault(key, TaskGroup(key, described)).tasks.append(task)
-        return list(groups.values())
 
     def _one_of_each_kind(self, groups: Iterable[TaskGroup]) -> Iterator[TaskGroup]:
         """Yield for each model the group with the most rows, which shows a technique's effect best."""
@@ -181,9 +178,8 @@ class Profiler:
                 )
 
     def _strategies(self, group: TaskGroup, fitted: FittedSteps) -> Iterator[tuple[Task, Strategy]]:
-        works = {
-            (each.kind, each.technique) for each in fitted.measured
-        }  # only techniques that worked in a trial of this model
+        # Only techniques that worked in a trial of this model.
+        works = {(each.kind, each.technique) for each in fitted.measured}
         for count in self.counts:
             for name in (name for name in self.names if name in TECHNIQUES and (group.kind, name) in works):
                 for variant in self._variants(name, count):
@@ -201,6 +197,8 @@ class Profiler:
             source, error = "fitted", fitted.error
         if (profile is None and facts is None) or seconds is None:
             return
+        startups = [each.startup for _, each in self.found.values() if each.seconds is not None]
+        startup = statistics.median(startups) if startups else 0.0
         for task in group.tasks:
             yield (
                 task,
@@ -208,16 +206,12 @@ class Profiler:
                     executor=retrieve(name),
                     gpu_apportionment=count,
                     parameters=dict(variant.settings),
-                    runtime=self._startup() + seconds * self._batches(group, task),
+                    runtime=startup + seconds * self._batches(group, task),
                     technique=variant.name,
                     source=source,
                     error=error,
                 ),
             )
-
-    def _startup(self) -> float:
-        known = [profile.startup for _, profile in self.found.values() if profile.seconds is not None]
-        return statistics.median(known) if known else 0.0
 
     def _facts(self, group: TaskGroup) -> ModelFacts | None:
         told = self._told(group)

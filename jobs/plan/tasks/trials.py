@@ -126,23 +126,19 @@ class LocalTrials:
 
     def run(self, tried: Combination, folder: Path) -> Profile:
         with self.machine.taken(tried.devices) as devices:
-            return _run(self.machine, tried, folder, devices)
-
-
-def _run(machine: LocalMachine, tried: Combination, folder: Path, devices: Sequence[int]) -> Profile:
-    gang = RankGang(
-        task=tried.task,
-        devices=devices,
-        settings=tried.variant.settings,
-        folder=folder,
-        steps=TRIAL_STEPS,
-        most_seconds=MOST_SECONDS,
-    )
-    end = machine.run(gang)
-    facts = _read_facts(folder)
-    if end.code:
-        return Profile(facts=facts, reason=end.reason, is_kept=end.code == MISTAKE_EXIT_CODE)
-    return profile_of(seconds_per_batch(folder), end.seconds, facts)
+            gang = RankGang(
+                task=tried.task,
+                devices=devices,
+                settings=tried.variant.settings,
+                folder=folder,
+                steps=TRIAL_STEPS,
+                most_seconds=MOST_SECONDS,
+            )
+            end = self.machine.run(gang)
+            facts = _read_facts(folder)
+            if end.code:
+                return Profile(facts=facts, reason=end.reason, is_kept=end.code == MISTAKE_EXIT_CODE)
+            return profile_of(seconds_per_batch(folder), end.seconds, facts)
 
 
 def profile_of(taken: Sequence[float], seconds: float, facts: Mapping[str, int | None] | None) -> Profile:

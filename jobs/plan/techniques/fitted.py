@@ -62,17 +62,14 @@ class FittedSteps:
         features = _features(facts, variant, devices)
         if features is None:
             return None
-        return _product(self.factors, features) * self._ratio(kind, technique)
-
-    def _ratio(self, kind: str, technique: str) -> float:
-        """Return the measured over the fitted seconds of this technique for this kind of model."""
-        found = [
-            each.seconds / _product(self.factors, features)
+        # The measured over the fitted seconds of this technique for this kind of model.
+        ratios = [
+            each.seconds / _product(self.factors, own)
             for each in self.measured
             if (each.kind, each.technique) == (kind, technique)
-            and (features := _features(each.facts, each.variant, each.devices)) is not None
+            and (own := _features(each.facts, each.variant, each.devices)) is not None
         ]
-        return statistics.median(found) if found else 1.0
+        return _product(self.factors, features) * (statistics.median(ratios) if ratios else 1.0)
 
 
 def fit_steps(measured: Sequence[MeasuredStep]) -> FittedSteps:
@@ -105,7 +102,8 @@ def _fit(measured: Sequence[MeasuredStep]) -> Features:
         for chosen in itertools.combinations(range(3), count):
             found = _least_squares(rows, chosen)
             if min(found) >= 0 and max(found) > 0:
-                best = min(best, (_missed(rows, found), found))
+                missed = sum((_product(found, features) / seconds - 1) ** 2 for features, seconds in rows)
+                best = min(best, (missed, found))
     return best[1]
 
 
@@ -120,10 +118,6 @@ def _least_squares(rows: Sequence[tuple[Features, float]], chosen: Sequence[int]
     for place, number in zip(chosen, found, strict=True):
         factors[place] = float(number)
     return factors[0], factors[1], factors[2]
-
-
-def _missed(rows: Sequence[tuple[Features, float]], factors: Features) -> float:
-    return sum((_product(factors, features) / seconds - 1) ** 2 for features, seconds in rows)
 
 
 def _product(factors: Features, features: Features) -> float:

@@ -47,7 +47,8 @@ def prove(problem: PlanProblem, *, keep_going: KeepGoing, proven: Callable[[Lowe
 
 def _prove_makespan(table: OptionTable, keep_going: KeepGoing, proven: Callable[[LowerBound], None]) -> None:
     best, prices = least_makespan(table)
-    proven(LowerBound(value=float(best), name=_name(table, best)))
+    name = "chain of dependencies" if best <= table.longest_chain() else "area"
+    proven(LowerBound(value=float(best), name="longest job" if best <= table.longest_job() else name))
     worths = np.where(table.fitting(best), prices.of(table), np.inf).min(axis=1)
     for raise_ in (raise_makespan, raise_by_cases):
         for better in raise_(table, best, worths, keep_going):
@@ -69,12 +70,6 @@ def _prove_dollars(table: OptionTable, keep_going: KeepGoing, proven: Callable[[
         if better > known:
             known = better
             proven(LowerBound(value=better, name="device pattern"))
-
-
-def _name(table: OptionTable, least: int) -> str:
-    if least <= table.longest_job():
-        return "longest job"
-    return "chain of dependencies" if least <= table.longest_chain() else "area"
 
 
 # Device patterns: each device runs jobs one after the other, which seldom fill all of the time. Give each
@@ -226,7 +221,7 @@ def makespan_at(table: OptionTable, prices: Prices, known: int = 1) -> int:
     spent = prices.dollar * (_budget(table) or 0.0)
 
     def is_ruled_out(makespan: int) -> bool:
-        need = _cheapest(paid, table.fitting(makespan)).sum() - spent
+        need = np.where(table.fitting(makespan), paid, np.inf).min(axis=1).sum() - spent
         return bool(need > makespan * (1 + ENOUGH))
 
     low = high = max(known, table.longest_chain())
@@ -238,11 +233,6 @@ def makespan_at(table: OptionTable, prices: Prices, known: int = 1) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if is_ruled_out(middle) else (low, middle)
     return high
-
-
-def _cheapest(paid: Numbers, fitting: Flags) -> Numbers:
-    least: Numbers = np.where(fitting, paid, np.inf).min(axis=1)
-    return least
 
 
 def _best_prices(table: OptionTable, fitting: Flags) -> Prices:

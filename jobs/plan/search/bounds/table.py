@@ -32,9 +32,19 @@ class OptionTable:
         self.dollars = _table(problem, lambda option: option.dollars, 0)
         self.capacity: Numbers = np.array(problem.capacity, dtype=np.float64)
         quickest = self.seconds.min(axis=1)
-        self.before = _time_before(problem, quickest)  # the earliest that a job can start
-        self.behind = _time_behind(problem, quickest)  # the least that jobs which depend on it still need
-        self._latest = _deadlines(problem, self.before + quickest)
+        order = list(after_dependencies(problem, range(len(problem.jobs))))
+        self.before: Whole = np.zeros_like(quickest)  # the earliest that a job can start
+        for job in order:
+            ends = (self.before[each] + quickest[each] for each in problem.after[job])
+            self.before[job] = max(ends, default=0)
+        self.behind: Whole = np.zeros_like(quickest)  # the least that jobs which depend on it still need
+        for job in reversed(order):
+            for each in problem.after[job]:
+                self.behind[each] = max(self.behind[each], self.behind[job] + quickest[job])
+        given = [NEVER - 1 if job.deadline is None else job.deadline for job in problem.jobs]
+        deadlines: Whole = np.array(given, dtype=np.int64)
+        # A deadline that its job cannot meet does not count.
+        self._latest = np.where(deadlines < self.before + quickest, NEVER - 1, deadlines)
 
     def fitting(self, makespan: float) -> Flags:
         """Return which options can be part of a plan that ends by this makespan."""
@@ -64,28 +74,6 @@ def _table(problem: PlanProblem, of: Callable[[Option], float], padding: float) 
     for job, options in enumerate(problem.options):
         found[job, : len(options)] = [of(option) for option in options]
     return found
-
-
-def _time_before(problem: PlanProblem, quickest: Whole) -> Whole:
-    starts = np.zeros(len(problem.jobs), dtype=np.int64)
-    for job in after_dependencies(problem, range(len(problem.jobs))):
-        starts[job] = max((starts[before] + quickest[before] for before in problem.after[job]), default=0)
-    return starts
-
-
-def _time_behind(problem: PlanProblem, quickest: Whole) -> Whole:
-    behind = np.zeros(len(problem.jobs), dtype=np.int64)
-    for job in reversed(list(after_dependencies(problem, range(len(problem.jobs))))):
-        for before in problem.after[job]:
-            behind[before] = max(behind[before], behind[job] + quickest[job])
-    return behind
-
-
-def _deadlines(problem: PlanProblem, earliest: Whole) -> Whole:
-    """Return when each job has to end; a deadline that it cannot meet does not count."""
-    given = [NEVER - 1 if job.deadline is None else job.deadline for job in problem.jobs]
-    deadlines = np.array(given, dtype=np.int64)
-    return np.where(deadlines < earliest, NEVER - 1, deadlines)
 
 
 # Solve small linear programs, which grow row by row, with HiGHS on one thread.

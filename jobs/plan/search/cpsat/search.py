@@ -48,12 +48,17 @@ class ExactSearch:
             for grain in self.open_grains:
                 if not keep_going():
                     return
-                self._search(grain, _solver(seed, effort), keep_going)
+                self._search(grain, seed, effort, keep_going)
             effort *= 4
 
     def _search(
-        self, grain: tuple[int, bool], solver: cp_model.CpSolver, keep_going: Callable[[], bool]
+        self, grain: tuple[int, bool], seed: int, effort: float, keep_going: Callable[[], bool]
     ) -> None:
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 2  # one for plans, one for proofs
+        solver.parameters.random_seed = seed
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.catch_sigint_signal = False
         unit, round_up = grain
         horizon = self._horizon + (unit * len(self._problem.jobs) if round_up else 0)
         exact = ExactModel(self._problem, Grain(seconds=unit, round_up=round_up, horizon=horizon))
@@ -92,15 +97,6 @@ def _horizon(problem: PlanProblem, best: Sequence[Slot] | None) -> int:
     if best is not None and goal.objective is Objective.MAKESPAN:
         return max(slot.end for slot in best)
     return one_by_one if goal.deadline is None else min(goal.deadline, one_by_one)
-
-
-def _solver(seed: int, effort: float) -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 2  # one for plans, one for proofs
-    solver.parameters.random_seed = seed
-    solver.parameters.max_deterministic_time = effort
-    solver.parameters.catch_sigint_signal = False
-    return solver
 
 
 class _Told(cp_model.CpSolverSolutionCallback):

@@ -62,7 +62,12 @@ class Attempts:
             return None
         board = Board(self.problem, self.menu, self._worths)
         rest = board.place(found, self._urgency)
-        shaved = self._shaved(board.lanes(), chance) if self._is_shavable(rest) else []
+        is_shavable = (
+            self.problem.only_devices_count
+            and not self._is_dollars
+            and len(rest) <= MOST_MISSING * len(self.problem.jobs)
+        )
+        shaved = self._shaved(board.lanes(), chance) if is_shavable else []
         board.fill(sorted(rest, key=lambda job: (-areas[job], job)), horizon * ROUNDING)
         width = sum(int(self.menu.devices[lane.kind]) for lane in found)
         slots = self._in_order([board.slots[job] for job in range(len(areas))])
@@ -70,16 +75,6 @@ class Attempts:
             slots=min((slots, shaved or slots), key=lambda each: max(slot.end for slot in each)),
             lanes=found,
             need=width / float(aim.capacity.sum()),
-        )
-
-    def _is_shavable(self, rest: Sequence[int]) -> bool:
-        """Return True if only the makespan counts, and nearly all jobs are on lanes."""
-        return (
-            not self._is_dollars
-            and self.problem.goal.budget is None
-            and not any(self.problem.after)
-            and all(job.deadline is None for job in self.problem.jobs)
-            and len(rest) <= MOST_MISSING * len(self.problem.jobs)
         )
 
     def _shaved(self, lanes: Sequence[PlacedLane], chance: random.Random) -> list[Slot]:
@@ -158,7 +153,8 @@ class Shaving:
                 best, longest = self.lane_of.copy(), self.longest
                 shorter *= 1.5
             else:
-                self._go_back(best)
+                self.lane_of = best.copy()
+                self._loads = self._load()
                 shorter /= 2
         return best
 
@@ -171,10 +167,6 @@ class Shaving:
                 break
             self._step(limit, step, stays, chance)
         return False
-
-    def _go_back(self, lane_of: Integers) -> None:
-        self.lane_of = lane_of.copy()
-        self._loads = self._load()
 
     def _step(self, limit: float, step: int, stays: Integers, chance: random.Random) -> None:
         long = np.flatnonzero(self._loads > limit)
@@ -295,7 +287,7 @@ def share_of(generation: Generation, aim: Aim, state: Dive) -> Aim:
 def _fix_until_few(generation: Generation, state: Dive, chance: random.Random) -> bool:
     few = generation.effort.refill * generation.effort.window if state.waiting else 0
     while len(state.left) > few:
-        lanes = _fix(generation, _preferred(generation.shares.lanes, chance))
+        lanes = _fix(generation, chance)
         state.fixed.extend(lanes)
         state.left.difference_update(job for lane in lanes for job in lane.jobs)
         if not state.left:
@@ -306,13 +298,11 @@ def _fix_until_few(generation: Generation, state: Dive, chance: random.Random) -
     return True
 
 
-def _preferred(shares: Floats, chance: random.Random) -> list[tuple[float, int]]:
-    used = np.flatnonzero(shares > 1e-6)
-    return sorted((-float(shares[lane]) + 0.05 * chance.random(), int(lane)) for lane in used)
-
-
-def _fix(generation: Generation, preferred: list[tuple[float, int]]) -> list[Lane]:
+def _fix(generation: Generation, chance: random.Random) -> list[Lane]:
     """Fix the most used lanes, several if the program is sure, and close the lanes with their jobs."""
+    shares = generation.shares.lanes
+    used = np.flatnonzero(shares > 1e-6)
+    preferred = sorted((-float(shares[lane]) + 0.05 * chance.random(), int(lane)) for lane in used)
     limit = max(1, int(generation.alive.sum() * generation.effort.step))
     fixed: list[Lane] = []
     for share, place in preferred:

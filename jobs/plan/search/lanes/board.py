@@ -93,11 +93,8 @@ class Board:
     def fill(self, jobs: Iterable[int], horizon: float) -> None:
         """Place each job, in this order, where it ends before the horizon and wastes least."""
         for job in jobs:
-            gaps = [
-                gap
-                for kind in np.flatnonzero(self._menu.seconds[:, job]).tolist()
-                if (gap := self._gap(kind, job, horizon)) is not None
-            ]
+            kinds = np.flatnonzero(self._menu.seconds[:, job]).tolist()
+            gaps = [self._gap(kind, job, horizon) for kind in kinds]
             best = min(gaps, key=lambda gap: (gap.loss, gap.start, gap.kind))
             option = self._menu.options[best.kind, job]
             self._put(job, option, best.start, self._devices(option, best))
@@ -122,7 +119,7 @@ class Board:
         devices = np.flatnonzero(self._free[option.pool][node] == 0)[: option.devices]
         return (NodeDevices(node=node, devices=tuple(devices.tolist())),)
 
-    def _gap(self, kind: int, job: int, horizon: float) -> Gap | None:
+    def _gap(self, kind: int, job: int, horizon: float) -> Gap:
         option = self._menu.options[kind, job]
         starts, wastes = self._gaps_of_nodes(option) if option.nodes else self._gaps_inside(option)
         late = np.maximum(starts + (option.seconds - horizon), 0.0)

@@ -62,7 +62,9 @@ class Generation:
         for _ in range(rounds or self.effort.rounds):
             if not self._keep_going():
                 return False
-            guide = self._guide(smoothing)
+            guide = self.shares.jobs
+            if self._centre is not None and smoothing != 0:
+                guide = smoothing * self._centre + (1 - smoothing) * guide
             added = self._price(guide)
             if rounds is None and self.shares.value - self._proven <= self.effort.gap * abs(
                 self.shares.value
@@ -86,11 +88,6 @@ class Generation:
                 self._open.discard(place)
                 if (lane.kind, lane.jobs) not in kept:
                     self.master.close(place)
-
-    def _guide(self, smoothing: float) -> Floats:
-        if self._centre is None or smoothing == 0:
-            return self.shares.jobs
-        return smoothing * self._centre + (1 - smoothing) * self.shares.jobs
 
     def _price(self, guide: Floats) -> int:
         added = 0
@@ -260,13 +257,9 @@ class Knapsack:
     def fill(self, values: Floats, weights: Integers) -> tuple[float, list[int]]:
         """Choose the items of most value whose weights, each from 1 to the room, fit together."""
         fill(self._most, self._first[: len(values) + 1], weights, values)
-        return float(self._most[len(values), self._room]), self._chosen(weights.tolist())
-
-    def _chosen(self, weights: list[int]) -> list[int]:
-        left = self._room
-        chosen = []
-        for item in range(len(weights) - 1, -1, -1):
+        left, chosen, lengths = self._room, [], weights.tolist()
+        for item in range(len(lengths) - 1, -1, -1):
             if self._most[item + 1, left] > self._most[item, left]:
                 chosen.append(item)
-                left -= weights[item]
-        return chosen
+                left -= lengths[item]
+        return float(self._most[len(values), self._room]), chosen

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.storage import step_name
@@ -46,11 +45,10 @@ from slipway.jobs.plan.tasks.searching import (
     mark_trained,
     refuse_failures,
 )
-from slipway.jobs.plan.tasks.task import Strategy, Task
+from slipway.jobs.plan.tasks.task import Task
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import JOB_PREFIXES, Job
-from slipway.jobs.words.run import Agreed
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say, money
 
@@ -77,16 +75,19 @@ def bring_back(task: Task, target: Target) -> None:
     """Copy the newest checkpoint, its manifest last, so that an incomplete copy does not count."""
     s3, key = aws.reader("s3", target.region), checkpoints_key(task)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    step = _newest(s3, owner, key)
-    if step is None:
+    pages = s3.get_paginator("list_objects_v2").paginate(Prefix=f"{key}/", **owner)
+    names = [each["Key"].removeprefix(f"{key}/") for page in pages for each in page.get("Contents", [])]
+    steps = [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
+    if not steps:
         raise NothingSaved(
             f"task '{task.name}' has no checkpoint at {checkpoints_url(key, target)}",
             hint="somebody removed it: give the task another save_dir, and orchestrate again",
         )
-    begin = f"{key}/{step_name(step)}"
+    newest = step_name(max(steps))
+    begin = f"{key}/{newest}"
     content = s3.get_object(Key=f"{begin}/{manifest.NAME}", **owner)["Body"].read()
     found = manifest.decode(content, where=begin)
-    folder = task.folder / CHECKPOINTS / step_name(step)
+    folder = task.folder / CHECKPOINTS / newest
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for rank, file in enumerate(found.ranks):
@@ -96,12 +97,6 @@ def bring_back(task: Task, target: Target) -> None:
             for chunk in body.iter_chunks(1 << 20):
                 copy.write(chunk)
     (folder / manifest.NAME).write_bytes(manifest.encode(replace(found, ranks=tuple(files))))
-
-
-def _newest(s3: Any, owner: dict[str, str], key: str) -> int | None:
-    pages = s3.get_paginator("list_objects_v2").paginate(Prefix=f"{key}/", **owner)
-    names = [each["Key"].removeprefix(f"{key}/") for page in pages for each in page.get("Contents", [])]
-    return max((int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))), default=None)
 
 
 _DIGEST_LENGTH = 12
@@ -169,19 +164,15 @@ def _make_plan(there: TasksThere, code: PackedProject, time_limit: float) -> Non
     if unknown:
         search_there(unknown, trial_places(there.clusters, code, there.order, there.say))
     made = plan_there(waiting, there.clusters, code, began=time.time(), time_limit=time_limit)
-    _refuse_dear(made, there.order.agreed)
-    write_whole(there.plan_file, encode_plan(made))
-
-
-def _refuse_dear(made: Plan, agreed: Agreed) -> None:
-    if amount := amount_beyond(made, agreed):
+    if amount := amount_beyond(made, there.order.agreed):
         is_known = all(pool.price_per_hour for pool in made.pools)
         enough = f"usd={math.ceil(made.dollars)}" if is_known else "is_unknown_fine=True"
         raise TooDear(
             f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to "
-            f"{money(agreed.usd)} USD",
+            f"{money(there.order.agreed.usd)} USD",
             hint=f"orchestrate(…, agreed=Agreed({enough})), with Agreed of slipway.jobs.words.run",
         )
+    write_whole(there.plan_file, encode_plan(made))
 
 
 def _run(there: TasksThere, made: Plan) -> Ledger:
@@ -266,6 +257,8 @@ def plan_there(
 
 def _modes(task: Task, cluster: TaskCluster, source: str) -> Iterator[Mode]:
     for devices, strategy in sorted(task.strategies_at(cluster.name).items()):
+        settings = {name: str(value) for name, value in strategy.parameters.items()}
+        command = task_settings(TRAIN, task.describe(), settings, source)["command"]
         yield Mode(
             technique=strategy.technique,
             type=cluster.pool.type,
@@ -273,13 +266,8 @@ def _modes(task: Task, cluster: TaskCluster, source: str) -> Iterator[Mode]:
             seconds=max(1, math.ceil(strategy.runtime)),
             source=strategy.source,
             error=strategy.error,
-            settings=_command(task, strategy, source),
+            settings=(("command", command),),
         )
-
-
-def _command(task: Task, strategy: Strategy, source: str) -> tuple[tuple[str, str], ...]:
-    settings = {name: str(value) for name, value in strategy.parameters.items()}
-    return (("command", task_settings(TRAIN, task.describe(), settings, source)["command"]),)
 
 
 def _job_name(name: str, began: float) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from slipway.containers.tasks.trial import find_result
 from slipway.jobs.cloud import aws
 from slipway.jobs.code.command_job import RECIPE
-from slipway.jobs.code.packing import PackedProject
+from slipway.jobs.code.packing import PackedProject, project_url
 from slipway.jobs.code.user_modules import CannotTravel
 from slipway.jobs.plan.run.clusters import START_SECONDS, outcome_of
 from slipway.jobs.plan.tasks.library import retrieve
@@ -20,7 +20,6 @@ from slipway.jobs.plan.tasks.on_clusters.sent_code import (
     TRY,
     ClusterOrder,
     TaskCluster,
-    code_url,
     find_clusters,
     named_tasks,
     packed_code,
@@ -72,11 +71,13 @@ def search_there(
     """Send the code, and try the techniques on each cluster."""
     for task in tasks:
         task.not_fitting.clear()
+    ranges = [task.gpu_range for task in tasks]
+    wanted = None if None in ranges else {count for each in ranges for count in each or ()}
     for place in places:
         cluster = place.cluster
         for task in tasks:
             task.strategies_at(cluster.name).clear()
-        counts = _counts(tasks, cluster)
+        counts = cluster.counts(wanted)
         if not counts:
             continue
         send_code(place.code, cluster.target)
@@ -95,13 +96,6 @@ def search_there(
             raise hopeless(
                 task, where, otherwise=_NOTHING_TRIED, hint="change the task, or name another cluster"
             )
-
-
-def _counts(tasks: Sequence[Task], cluster: TaskCluster) -> list[int]:
-    """Return the numbers of devices that any of the tasks may have."""
-    ranges = [task.gpu_range for task in tasks]
-    wanted = {count for each in ranges for count in each or ()}
-    return cluster.counts(None if None in ranges else wanted)
 
 
 def hopeless(task: Task, where: str, *, otherwise: str, hint: str) -> SlipwayError:
@@ -176,11 +170,12 @@ class ClusterTrials:
 
     def _job(self, tried: Combination) -> Job:
         settings = {**tried.variant.settings, "steps": str(TRIAL_STEPS)}
+        source = project_url(self.code.digest, self.cluster.target)
         return Job(
             name="trial",
             recipe=RECIPE,
             nodes=self.cluster.nodes_of(tried.devices),
-            settings=task_settings(TRY, tried.task, settings, code_url(self.code, self.cluster.target)),
+            settings=task_settings(TRY, tried.task, settings, source),
             timeout_seconds=int(MOST_SECONDS) + START_SECONDS,
             processes_per_node=self.cluster.ranks_per_node,
         )

@@ -18,7 +18,7 @@ from slipway.containers.tasks.description import TaskDescription
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
-from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_project
+from slipway.jobs.code.packing import PackedProject, pack_project, upload_project
 from slipway.jobs.code.user_modules import CannotTravel, UserModule, find_module, folder_of
 from slipway.jobs.plan.search.model import Pool
 from slipway.jobs.plan.tasks.task import Task, refuse_like_named
@@ -62,10 +62,6 @@ def task_settings(
     told = {**settings, "task": json.dumps(task.as_json())}
     words = [word for name, value in told.items() for word in ("--set", f"{name}={value}")]
     return command_settings(OwnCommand(words=("python", "-m", module, *words)), source)
-
-
-def code_url(packed: PackedProject, target: Target) -> str:
-    return project_url(packed.digest, target)
 
 
 def _modules(task: Task) -> Iterator[UserModule]:
@@ -150,14 +146,18 @@ class TaskCluster:
 
 
 def find_clusters(order: ClusterOrder) -> list[TaskCluster]:
-    return [_cluster(find_target_by_name(name, None), order.most_ranks) for name in order.names]
-
-
-def _cluster(target: Target, most_ranks: int | None) -> TaskCluster:
-    asked = launch_environment(Job(name="task", recipe=RECIPE, nodes=1), target, "task")
-    usual = int(asked[variables.PROCESSES_PER_NODE])
-    return TaskCluster(
-        target=target,
-        ranks_per_node=usual if most_ranks is None else min(usual, most_ranks),
-        nodes=1 if target.kind == "mpi" else target.max_nodes,  # an MPI cluster runs one job at a time
-    )
+    found = []
+    for name in order.names:
+        target = find_target_by_name(name, None)
+        asked = launch_environment(Job(name="task", recipe=RECIPE, nodes=1), target, "task")
+        usual = int(asked[variables.PROCESSES_PER_NODE])
+        found.append(
+            TaskCluster(
+                target=target,
+                ranks_per_node=usual if order.most_ranks is None else min(usual, order.most_ranks),
+                nodes=1
+                if target.kind == "mpi"
+                else target.max_nodes,  # an MPI cluster runs one job at a time
+            )
+        )
+    return found

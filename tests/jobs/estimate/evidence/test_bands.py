@@ -29,7 +29,6 @@ from slipway.jobs.estimate.evidence.bands import (
 from slipway.jobs.estimate.evidence.calibrations import WORDS
 from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import Checked, check
-from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.evidence.trials import Trial, trials
 from slipway.jobs.estimate.work.spread import (
@@ -149,16 +148,14 @@ def test_the_ranges_are_no_wider_than_they_have_to_be() -> None:
 
 def test_an_accelerator_that_nobody_measured_has_a_wider_range_that_holds() -> None:
     """Every row, estimated as if its accelerator had no row and no prior."""
-    kept = [_unmeasured(row) for row in other_rows()]
+    kept = []
+    for row in other_rows():
+        asked = row.asked
+        low, high = throughput(
+            asked.model, replace(asked.cluster, accelerator="nobody's"), asked.layout
+        ).interval
+        kept.append(low <= row.sequences_per_second <= high)
     assert sum(kept) / len(kept) >= 0.9
-
-
-def _unmeasured(row: Published) -> bool:
-    asked = row.asked
-    cluster = replace(asked.cluster, accelerator="nobody's")
-    made = throughput(asked.model, cluster, asked.layout)
-    low, high = made.interval
-    return low <= row.sequences_per_second <= high
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,9 @@ def test_the_states_of_a_model_take_sixteen_bytes_a_parameter() -> None:
 @given(st.integers(1, 64), st.sampled_from(sorted(MODELS)))
 def test_memory_falls_as_sharding_rises(nodes: int, name: str) -> None:
     cluster = replace(GAUDI, nodes=nodes)
-    totals = [
-        memory(MODELS[name], cluster, Layout(micro_batch=1, sharding=sharding)).weights
-        + memory(MODELS[name], cluster, Layout(micro_batch=1, sharding=sharding)).gradients
-        + memory(MODELS[name], cluster, Layout(micro_batch=1, sharding=sharding)).optimizer
-        for sharding in ("none", "zero1", "zero2", "zero3")
-    ]
+    layouts = [Layout(micro_batch=1, sharding=sharding) for sharding in ("none", "zero1", "zero2", "zero3")]
+    held = [memory(MODELS[name], cluster, layout) for layout in layouts]
+    totals = [each.weights + each.gradients + each.optimizer for each in held]
     assert totals == sorted(totals, reverse=True)
     assert len(set(totals)) == len(totals)
 

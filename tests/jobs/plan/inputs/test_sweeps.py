@@ -11,6 +11,7 @@ from slipway.jobs.plan.inputs.files import PlanFile
 from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.inputs.sweeps import read_sweep
 from slipway.jobs.plan.search.refusals import CannotPlan
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.recipes import find_recipe, refuse_settings
 from tests.jobs.code.projects import write
 
@@ -95,8 +96,6 @@ def test_a_sweep_can_be_planned_at_a_known_price(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_planned_is_told_in_one_line(tmp_path: Path, text: str, said: str) -> None:
-    from slipway.jobs.words.errors import SlipwayError
-
     with pytest.raises(SlipwayError) as refused:
         read(tmp_path, text)
     assert said in refused.value.message

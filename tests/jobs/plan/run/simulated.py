@@ -64,14 +64,10 @@ class SimulatedCluster:
         if self.runs[run.id].outcome is None:
             self._end(self.runs[run.id], "failed")
 
-    def withdraw(self, name: str) -> None:
+    def end(self, name: str, outcome: str) -> None:
+        """Withdraw a job, or lose its machine, whose place another takes at once."""
         (run,) = [each for each in self.runs.values() if each.job.name == name and each.outcome is None]
-        self._end(run, "withdrawn")
-
-    def break_machine(self, name: str) -> None:
-        """Lose a job's machine; another takes its place at once."""
-        (run,) = [each for each in self.runs.values() if each.job.name == name and each.outcome is None]
-        self._end(run, "lost")
+        self._end(run, outcome)
 
     def lose(self, node: int) -> None:
         self.lost.add((0, node))

@@ -106,7 +106,7 @@ def test_a_machine_that_breaks_is_told_with_the_next_plan_though_all_jobs_stay_w
 ) -> None:
     cluster = SimulatedCluster()
     run = Orchestrated(plan=plan_of(job("a", (8, 800))), cluster=cluster, path=tmp_path / "journal")
-    cluster.at[1400] = lambda: cluster.break_machine("a")
+    cluster.at[1400] = lambda: cluster.end("a", "lost")
     ledger = run.run()
     assert "planned again, since a was lost" in run.said
     assert (ledger.jobs["a"].attempt, str(ledger.jobs["a"].stage)) == (2, "succeeded")
@@ -116,7 +116,7 @@ def test_a_machine_that_breaks_is_told_with_the_next_plan_though_all_jobs_stay_w
 def test_a_job_that_somebody_stops_makes_room_and_those_after_it_never_run(
     orchestrated: Orchestrated,
 ) -> None:
-    orchestrated.cluster.at[1050] = lambda: orchestrated.cluster.withdraw("c")
+    orchestrated.cluster.at[1050] = lambda: orchestrated.cluster.end("c", "withdrawn")
     ledger = orchestrated.run()
     assert stages(ledger) == {"a": "succeeded", "b": "succeeded", "c": "withdrawn", "d": "skipped"}
     assert ledger.jobs["d"].why == "c withdrawn"

@@ -14,7 +14,7 @@ from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
 from slipway.jobs.plan.search.options import PlanProblem
 from tests.jobs.plan.search.small import TWO_NODES, assert_valid, cut_jobs, job, problem_of
-from tests.jobs.plan.search.test_lanes import mixture
+from tests.jobs.plan.search.test_lanes import makespan, mixture
 
 
 @pytest.fixture
@@ -45,10 +45,6 @@ def shortened(
     spans = [makespan(plan) for plan in plans]
     assert spans == sorted(set(spans), reverse=True)
     return plans[-1]
-
-
-def makespan(slots: Sequence[Slot]) -> int:
-    return max(slot.end for slot in slots)
 
 
 def test_pieces_of_a_rectangle_are_put_together_again() -> None:

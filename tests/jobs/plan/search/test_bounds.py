@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -15,9 +15,9 @@ from slipway.jobs.plan.search.bounds.prove import least_makespan, prove, raise_m
 from slipway.jobs.plan.search.bounds.table import OptionTable
 from slipway.jobs.plan.search.knapsack.filling import Filling, Numbers, Whole, plain_fill
 from slipway.jobs.plan.search.list_schedule import list_schedule, score_of
-from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Mode, Objective, PlanJob, Pool
+from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from tests.jobs.plan.search.small import tiny_problem
+from tests.jobs.plan.search.small import POOL, job, problem_of, tiny_problem
 
 SEEDS = range(12)
 SPLIT_SEEDS = (17, 28, 33, 52)  # here each half of a case matters to the bound
@@ -31,29 +31,15 @@ def bounds_of(problem: PlanProblem) -> list[LowerBound]:
 
 def least(problem: PlanProblem) -> float:
     """Try all lists: every option of every job, in every order; plans that break the goal do not count."""
-    return min(
-        (value for missed, over, value in _scores(problem) if not missed and not over), default=float("inf")
-    )
-
-
-def _scores(problem: PlanProblem) -> Iterator[tuple[float, float, float]]:
-    choices = itertools.product(*(range(len(options)) for options in problem.options))
-    for choice, order in itertools.product(list(choices), itertools.permutations(range(len(problem.jobs)))):
-        yield score_of(problem, list_schedule(problem, choice, order))
+    choices = product(*(range(len(options)) for options in problem.options))
+    orders = itertools.permutations(range(len(problem.jobs)))
+    scores = (score_of(problem, list_schedule(problem, *each)) for each in product(choices, orders))
+    return min((value for missed, over, value in scores if not missed and not over), default=float("inf"))
 
 
 def one_pool(*modes: Sequence[tuple[int, int]], nodes: int = 1, goal: Goal | None = None) -> PlanProblem:
-    jobs = [
-        PlanJob(
-            name=f"job{place}",
-            modes=tuple(
-                Mode(technique="ddp", type="p4d", devices=count, seconds=long) for count, long in ways
-            ),
-        )
-        for place, ways in enumerate(modes)
-    ]
-    pool = Pool(type="p4d", nodes=nodes, devices_per_node=8, price_per_hour=8.0)
-    return new_problem(jobs, [pool], goal or Goal())
+    jobs = [job(f"job{place}", *ways) for place, ways in enumerate(modes)]
+    return problem_of(*jobs, pool=replace(POOL, nodes=nodes, price_per_hour=8.0), goal=goal)
 
 
 @pytest.mark.parametrize("pools", [1, 2])
@@ -114,10 +100,7 @@ def test_the_longest_job_a_chain_of_jobs_and_the_cheapest_modes_are_named() -> N
     assert bounds_of(one_pool([(1, 1000)], [(1, 10)]))[-1] == LowerBound(value=1000.0, name="longest job")
     problem = one_pool([(1, 3600), (8, 900)], [(1, 7200)], goal=Goal(objective=Objective.COST))
     assert bounds_of(problem) == [LowerBound(value=3.0, name="cheapest modes")]
-    modes = (Mode(technique="ddp", type="p4d", devices=1, seconds=100),)
-    jobs = [PlanJob(name="a", modes=modes), PlanJob(name="b", modes=modes, depends_on=("a",))]
-    pool = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=8.0)
-    found = bounds_of(new_problem(jobs, [pool], Goal()))
+    found = bounds_of(problem_of(job("a", (1, 100)), job("b", (1, 100), after=("a",))))
     assert found[-1] == LowerBound(value=200.0, name="chain of dependencies")
 
 

@@ -27,15 +27,12 @@ SMALL = Mode(technique="ddp", type="p4d", devices=2, seconds=100)
 GANG = Mode(technique="fsdp", type="p4d", devices=16, seconds=50)
 
 
-def placed(job: str, mode: Mode, start: int, *shares: tuple[int, tuple[int, ...]]) -> Assignment:
-    return Assignment(
-        job=job,
-        mode=mode,
-        pool=0,
-        start=start,
-        seconds=mode.seconds,
-        placement=tuple(NodeDevices(node=node, devices=devices) for node, devices in shares),
-    )
+def shares(*each: tuple[int, tuple[int, ...]]) -> tuple[NodeDevices, ...]:
+    return tuple(NodeDevices(node=node, devices=devices) for node, devices in each)
+
+
+def placed(job: str, mode: Mode, start: int, *on: tuple[int, tuple[int, ...]]) -> Assignment:
+    return Assignment(job=job, mode=mode, pool=0, start=start, seconds=mode.seconds, placement=shares(*on))
 
 
 WHOLE = tuple(range(8))
@@ -60,10 +57,6 @@ def changed(place: int, **fields: Any) -> Plan:
     assignments = list(PLAN.assignments)
     assignments[place] = replace(assignments[place], **fields)
     return replace(PLAN, assignments=tuple(assignments))
-
-
-def shares(*each: tuple[int, tuple[int, ...]]) -> tuple[NodeDevices, ...]:
-    return tuple(NodeDevices(node=node, devices=devices) for node, devices in each)
 
 
 def pool(**fields: Any) -> Plan:

@@ -19,20 +19,6 @@ Baseline = Callable[[PlanProblem], list[Slot]]
 BASELINES = (greedy, whole_node, marginal_gain)
 
 
-def many(jobs: int, nodes: int) -> PlanProblem:
-    ways = [
-        PlanJob(
-            name=f"job{place}",
-            modes=tuple(
-                Mode(technique="ddp", type="p4d", devices=count, seconds=1000 + (place % 97) * 100 // count)
-                for count in range(1, 9)
-            ),
-        )
-        for place in range(jobs)
-    ]
-    return new_problem(ways, [Pool(type="p4d", nodes=nodes, devices_per_node=8, price_per_hour=32.0)], Goal())
-
-
 def cheap_and_quick(goal: Goal) -> PlanProblem:
     modes = (
         Mode(technique="ddp", type="slow", devices=1, seconds=3600),
@@ -52,7 +38,11 @@ def test_every_baseline_gives_each_job_its_own_devices(baseline: Baseline) -> No
 
 
 def test_the_first_plan_is_never_worse_than_whole_nodes_or_marginal_gain_on_many_jobs() -> None:
-    problem = many(60, 4)
+    jobs = [
+        job(f"job{place}", *((count, 1000 + place * 100 // count) for count in range(1, 9)))
+        for place in range(60)
+    ]
+    problem = problem_of(*jobs, pool=replace(POOL, nodes=4))
     ours = score_of(problem, greedy(problem))
     assert ours <= min(score_of(problem, whole_node(problem)), score_of(problem, marginal_gain(problem)))
 
@@ -71,11 +61,9 @@ def test_the_first_plan_stays_within_a_budget_that_has_room() -> None:
 
 
 def test_the_first_plan_fills_few_nodes_where_whole_nodes_are_paid() -> None:
-    job = PlanJob(name="a", modes=(Mode(technique="ddp", type="p4d", devices=2, seconds=3600),))
-    jobs = [replace(job, name=f"job{place}") for place in range(4)]
-    pool = Pool(type="p4d", nodes=4, devices_per_node=8, price_per_hour=10.0)
+    jobs = [job(f"job{place}", (2, 3600)) for place in range(4)]
     goal = Goal(objective=Objective.COST, deadline=7200, billing=Billing.NODE)
-    problem = new_problem(jobs, [pool], goal)
+    problem = problem_of(*jobs, pool=replace(POOL, nodes=4, price_per_hour=10.0), goal=goal)
     assert score_of(problem, greedy(problem)) == (0, 0, 10.0)
 
 
@@ -86,13 +74,8 @@ def test_whole_nodes_are_paid_though_some_modes_take_more_nodes_than_a_first_pla
 
 
 def test_a_job_with_a_deadline_goes_before_others() -> None:
-    long = Mode(technique="ddp", type="p4d", devices=8, seconds=1000)
-    jobs = [
-        PlanJob(name="a", modes=(long,)),
-        PlanJob(name="b", modes=(replace(long, seconds=10),), deadline=20),
-    ]
-    pool = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=10.0)
-    assert [slot.start for slot in greedy(new_problem(jobs, [pool], Goal()))] == [10, 0]
+    problem = problem_of(job("a", (8, 1000)), job("b", (8, 10), deadline=20))
+    assert [slot.start for slot in greedy(problem)] == [10, 0]
 
 
 def test_a_job_is_quick_where_one_that_waits_for_it_has_a_deadline() -> None:

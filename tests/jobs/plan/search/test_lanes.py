@@ -120,13 +120,10 @@ def test_lanes_are_never_shorter_than_the_longest_job() -> None:
 
 
 def test_the_search_ends_by_itself_when_nothing_is_left_to_gain() -> None:
-    lone = PlanJob(name="lone", modes=(Mode(technique="ddp", type="type-0", devices=1, seconds=50),))
-    pool = Pool(type="type-0", nodes=1, devices_per_node=NODE, price_per_hour=30.0)
-    problem = new_problem([lone], [pool], Goal())
     plans: list[Sequence[Slot]] = []
-    improve(problem, seed=0, keep_going=lambda: True, found=plans.append)
+    improve(problem_of(job("lone", (1, 50))), seed=0, keep_going=lambda: True, found=plans.append)
     assert [makespan(slots) for slots in plans] == [50]
-    improve(new_problem([], [pool], Goal()), seed=0, keep_going=lambda: True, found=plans.append)
+    improve(problem_of(), seed=0, keep_going=lambda: True, found=plans.append)
     assert len(plans) == 1
 
 

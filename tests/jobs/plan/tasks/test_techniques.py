@@ -50,13 +50,10 @@ def of_any_model() -> list[Case]:
     ]
 
 
-def each_night(case: Case) -> bool:
-    """The daily run tests four ranks and recomputation in tests/containers/training/engines/native."""
-    return case.ranks == MOST_RANKS or "recomputed" in case.name
-
-
 def told(case: Case) -> Any:
-    marks = [pytest.mark.long] if each_night(case) else []
+    # The daily run tests four ranks and recomputation in tests/containers/training/engines/native.
+    is_nightly = case.ranks == MOST_RANKS or "recomputed" in case.name
+    marks = [pytest.mark.long] if is_nightly else []
     return pytest.param(case, id=f"{case.name}-{case.ranks}", marks=marks)
 
 
@@ -70,16 +67,14 @@ class Trainings:
     def losses(self, task: TaskDescription, case: Case) -> list[float]:
         key = (task.name, case.name, case.ranks)
         if key not in self._kept:
-            self._kept[key] = self._train(task, case, self._folder / str(len(self._kept)))
+            folder = self._folder / str(len(self._kept))
+            with self._machine.taken(case.ranks) as devices:
+                gang = RankGang(task=task, devices=devices, settings=case.settings, folder=folder)
+                end = self._machine.run(gang)
+            assert (end.code, end.reason) == (0, "")
+            lines = (folder / "steps.jsonl").read_text().splitlines()
+            self._kept[key] = [json.loads(line)["loss"] for line in lines]
         return self._kept[key]
-
-    def _train(self, task: TaskDescription, case: Case, folder: Path) -> list[float]:
-        with self._machine.taken(case.ranks) as devices:
-            gang = RankGang(task=task, devices=devices, settings=case.settings, folder=folder)
-            end = self._machine.run(gang)
-        assert (end.code, end.reason) == (0, "")
-        lines = (folder / "steps.jsonl").read_text().splitlines()
-        return [json.loads(line)["loss"] for line in lines]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,9 @@ from slipway.jobs.plan.inputs.portfolio import SearchProcess, is_installed
 from slipway.jobs.plan.inputs.worker import SearchOrder, decode_slots
 from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.list_schedule import as_plan
-from slipway.jobs.plan.search.model import NO_BOUND, Billing, Goal, LowerBound, Objective, Plan, Pool
+from slipway.jobs.plan.search.model import NO_BOUND, Billing, Goal, LowerBound, Objective, Plan
 from slipway.jobs.plan.search.options import PlanProblem
-from tests.jobs.plan.search.small import POOL, cut_jobs, job, problem_of
+from tests.jobs.plan.search.small import POOL, TWO_NODES, cut_jobs, job, problem_of
 
 pytestmark = pytest.mark.skipif(not is_installed("exact"), reason="needs ortools: the extra cpsat")
 
@@ -52,10 +53,9 @@ def test_the_cheapest_plan_before_a_deadline_is_proven() -> None:
 
 
 def test_billed_nodes_are_shared_as_long_as_they_last() -> None:
-    pool = Pool(type="p4d", nodes=3, devices_per_node=8, price_per_hour=36.0)
     jobs = [job(f"job{place}", (4, 100)) for place in range(4)]
     goal = Goal(objective=Objective.COST, deadline=900, billing=Billing.NODE)
-    plan = proven_plan(problem_of(*jobs, pool=pool, goal=goal))
+    plan = proven_plan(problem_of(*jobs, pool=replace(POOL, nodes=3), goal=goal))
     assert plan.dollars == pytest.approx(2 * 36 * 100 / 3600)
     assert plan.bound.value == pytest.approx(plan.dollars, rel=1e-3)
 
@@ -67,8 +67,6 @@ def test_limits_that_no_plan_keeps_are_told_by_an_infinite_bound() -> None:
 
 
 def test_a_gang_over_two_nodes_waits_for_both() -> None:
-    pool = Pool(type="p4d", nodes=2, devices_per_node=8, price_per_hour=POOL.price_per_hour)
-    plan = proven_plan(
-        problem_of(job("gang", (16, 100)), job("one", (3, 50)), job("two", (8, 60)), pool=pool)
-    )
+    jobs = [job("gang", (16, 100)), job("one", (3, 50)), job("two", (8, 60))]
+    plan = proven_plan(problem_of(*jobs, pool=TWO_NODES))
     assert plan.makespan == plan.bound.value == 160
