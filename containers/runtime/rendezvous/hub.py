@@ -43,7 +43,10 @@ class Hub(Peers):
                 self._admit_all(min(deadline, time.monotonic() + _TOLD_SECONDS))
             raise unhealthy(self.member.node, self.member.host, self.member.findings)
         self._admit_all(deadline)
-        self._close_door()
+        for link in list(self._strangers):
+            self._turn_away(link)
+        self.selector.unregister(self._listener)
+        self._listener.close()
         port = peers.free_port(self.port + 1)
         self.tell({"go": port})
         return port
@@ -60,7 +63,11 @@ class Hub(Peers):
 
     def ready(self, who: object) -> None:
         if isinstance(who, PeerLink) and who in self._strangers:
-            self._hear(who)
+            hello = who.receive_one()
+            if hello is not None:
+                self._admit(who, hello)
+            elif who.lost is not None:
+                self._turn_away(who)
         elif who is None and self._listener.fileno() >= 0:
             self._accept()
 
@@ -79,13 +86,6 @@ class Hub(Peers):
         self._strangers.add(link)
         self.watch(link)
         link.send({"slipway": 1, "nonce": link.nonce})
-
-    def _hear(self, link: PeerLink) -> None:
-        hello = link.receive_one()
-        if hello is not None:
-            self._admit(link, hello)
-        elif link.lost is not None:
-            self._turn_away(link)
 
     def _admit(self, link: PeerLink, hello: Message) -> None:
         node, nonce = hello.get("node"), hello.get("nonce")
@@ -138,9 +138,3 @@ class Hub(Peers):
     def _turn_away(self, link: PeerLink) -> None:
         self._strangers.discard(link)
         self.drop(link)
-
-    def _close_door(self) -> None:
-        for link in list(self._strangers):
-            self._turn_away(link)
-        self.selector.unregister(self._listener)
-        self._listener.close()

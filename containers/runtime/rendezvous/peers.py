@@ -75,7 +75,10 @@ class Peers:
             self.ready(key.data)
         self._forgive_own_absence()
         events = [event for link in list(self.links.values()) for event in self._events(link)]
-        self.forget_lost()
+        for node, link in list(self.links.items()):
+            if link.lost is not None:
+                self.drop(link)
+                del self.links[node]
         return events
 
     def tell(self, message: Message) -> None:
@@ -101,12 +104,6 @@ class Peers:
     def stop_if_asked(self) -> None:
         if self.signals.received():
             raise StoppedBeforeStart("asked to stop before the training had begun")
-
-    def forget_lost(self) -> None:
-        for node, link in list(self.links.items()):
-            if link.lost is not None:
-                self.drop(link)
-                del self.links[node]
 
     def _forgive_own_absence(self) -> None:
         """Count silence only while this launcher listens.
