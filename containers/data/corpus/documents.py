@@ -206,10 +206,6 @@ def _wikilink(node: Any) -> str:
     return _plain(node.title if node.text is None else node.text)
 
 
-def _external_link(node: Any) -> str:
-    return "" if node.title is None else _plain(node.title)
-
-
 def _tag(node: Any) -> str:
     name = str(node.tag).strip().lower()
     if name in _LIST_TAGS:
@@ -228,7 +224,7 @@ def _entity(node: Any) -> str:
 _NODES: Mapping[str, Callable[[Any], str]] = {
     "Text": str,
     "Wikilink": _wikilink,
-    "ExternalLink": _external_link,
+    "ExternalLink": lambda node: "" if node.title is None else _plain(node.title),
     "Tag": _tag,
     "HTMLEntity": _entity,
     "Heading": lambda node: "\n",

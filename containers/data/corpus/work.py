@@ -21,7 +21,7 @@ from slipway.containers.data.corpus.parts import Part, bytes_of
 from slipway.containers.data.preparation import MADE, Report, read_record, record_path, unfinished
 from slipway.containers.data.sources.sources import Source, input_digest
 from slipway.containers.data.text.documents import digest_of, write_json
-from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
+from slipway.containers.data.text.words import chunks_of, word_counts
 
 FORMAT = 1
 
@@ -163,12 +163,7 @@ class WordCounter:
 
     def write(self, path: Path, *, cased: bool) -> None:
         """Write `word<TAB>count` sorted by word, so that files can be joined line by line."""
-        counts: Counter[str] = Counter()
-        for chunk, count in self._chunks.items():
-            for word in words_of(chunk.decode("utf-8"), cased=cased):
-                if len(word) <= LONGEST_WORD_CHARACTERS:
-                    counts[word] += count
-        _write(path, sorted(counts.items()))
+        _write(path, sorted(word_counts(self._chunks, cased=cased).items()))
 
 
 def most_frequent(paths: Iterable[Path], most: int = MOST_WORDS) -> Counter[str]:
