@@ -54,11 +54,21 @@ class Hub(Peers):
     def _admit_all(self, deadline: float) -> None:
         while len(self.links) < self.member.nodes - 1:
             if time.monotonic() > deadline:
-                raise Interruption(self._missing(), hint="see why their containers did not start, or died")
+                absent = [node for node in range(1, self.member.nodes) if node not in self.links]
+                named = ", ".join(map(str, absent[:_MOST_NAMED]))
+                more = ", …" if len(absent) > _MOST_NAMED else ""
+                raise Interruption(
+                    f"{len(absent)} of {self.member.nodes} nodes did not arrive in time: "
+                    f"node index {named}{more}",
+                    hint="see why their containers did not start, or died",
+                )
             for event in self.poll(_POLL_SECONDS):
                 if event.lost is not None:
                     raise Interruption(f"lost before the training began: {event.lost}")
-            self._dismiss()
+            now = time.monotonic()
+            # Who says nothing holds a descriptor for no reason.
+            for link in [link for link in self._strangers if now - link.born > _PROOF_SECONDS]:
+                self._turn_away(link)
             self.stop_if_asked()
 
     def ready(self, who: object) -> None:
@@ -122,18 +132,6 @@ class Hub(Peers):
         if isinstance(findings, list) and findings:
             self.links[link.node] = link
             raise unhealthy(link.node, link.host, tuple(map(str, findings)))
-
-    def _missing(self) -> str:
-        absent = [node for node in range(1, self.member.nodes) if node not in self.links]
-        named = ", ".join(map(str, absent[:_MOST_NAMED])) + (", …" if len(absent) > _MOST_NAMED else "")
-        return f"{len(absent)} of {self.member.nodes} nodes did not arrive in time: node index {named}"
-
-    def _dismiss(self) -> None:
-        """Close connections that say nothing: each holds a descriptor for no reason."""
-        now = time.monotonic()
-        for link in list(self._strangers):
-            if now - link.born > _PROOF_SECONDS:
-                self._turn_away(link)
 
     def _turn_away(self, link: PeerLink) -> None:
         self._strangers.discard(link)

@@ -70,7 +70,10 @@ class Peers:
         It reads before it judges silence: a launcher that was itself stopped finds its peers' heartbeats
         waiting.
         """
-        self._beat()
+        now = time.monotonic()
+        if now - self._beaten >= self._beat_seconds:
+            self._beaten = now
+            self.tell({"beat": True})
         for key, _ in self.selector.select(min(timeout, self._beat_seconds)):
             self.ready(key.data)
         self._forgive_own_absence()
@@ -127,12 +130,6 @@ class Peers:
         if link.lost is not None:
             found.append(PeerEvent(node=link.node, lost=f"node {link.node} ({link.host}): {link.lost}"))
         return [event for event in found if event.message is None or "beat" not in event.message]
-
-    def _beat(self) -> None:
-        now = time.monotonic()
-        if now - self._beaten >= self._beat_seconds:
-            self._beaten = now
-            self.tell({"beat": True})
 
 
 class Alone(Peers):
