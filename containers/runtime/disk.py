@@ -9,7 +9,6 @@ import errno
 import hashlib
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -141,10 +140,6 @@ def sync_folder(path: Path) -> None:
 def open_existing(path: Path) -> FileIO:
     """Open a regular file without following a link."""
     return named_files.open_regular(path, follow_links=False)
-
-
-def is_real_folder(path: Path) -> bool:
-    return stat.S_ISDIR(path.lstat().st_mode)
 
 
 def discard_folder(path: Path, trash: Path) -> None:

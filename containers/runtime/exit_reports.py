@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from slipway.containers.runtime.collective import Json
-from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 
 _OUT_OF_MEMORY = "out of memory: the kernel ended it; use a smaller micro-batch, or a larger instance type"
 _MOST_TAIL_LINES = 30
@@ -76,11 +76,6 @@ def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_me
         tail=tuple(tail),
         by_signal=not out_of_memory,
     )
-
-
-def of_refusal(refusal: Refusal) -> ExitReport:
-    """Report a refusal with its own exit code."""
-    return ExitReport(code=refusal.exit_code, reason=str(refusal))
 
 
 def first_cause(endings: Sequence[ExitReport]) -> ExitReport:

@@ -72,7 +72,7 @@ def sockets(pid: int, root: Path) -> list[int]:
 def kill_marked(mark: str) -> None:
     """Kill every process that has `mark` in its environment, and repeat until no new one appears."""
     killed: set[str] = set()
-    while found := {path.parent.name for path in _marked(mark)} - killed:
+    while found := _marked(mark) - killed:
         for name in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(int(name), signal.SIGKILL)
@@ -105,12 +105,12 @@ def _parents(root: Path) -> dict[int, int]:
     return found
 
 
-def _marked(mark: str) -> list[Path]:
-    found = []
+def _marked(mark: str) -> set[str]:
+    found = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if int(path.parent.name) != os.getpid() and mark.encode() in path.read_bytes():
-                found.append(path)
+                found.add(path.parent.name)
     return found
 
 
@@ -131,12 +131,12 @@ class Machine:
     def own_address(self) -> str:
         """Return the address that peers reach: that of the outgoing route, else what the host's name
         resolves to."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect(_ELSEWHERE)
-                return str(probe.getsockname()[0])
-            except OSError:
-                return _resolved(self.host())
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.connect(_ELSEWHERE)
+            return str(probe.getsockname()[0])
+        with suppress(OSError):
+            return socket.gethostbyname(self.host())
+        return "127.0.0.1"
 
     def own_interface(self) -> str | None:
         """Return the network interface of the default route; None if there is none."""
@@ -154,13 +154,6 @@ class Machine:
 
     def host(self) -> str:
         return socket.gethostname()
-
-
-def _resolved(host: str) -> str:
-    try:
-        return socket.gethostbyname(host)
-    except OSError:
-        return "127.0.0.1"
 
 
 # The TCP connections of this machine and the bytes that each carried, asked of the kernel as `ss` does.

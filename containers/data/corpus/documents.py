@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -180,45 +179,31 @@ def read_page(name: str, page: bytes) -> DumpPage:
 
 def passages(text: str) -> list[str]:
     """Return an article's paragraphs, one string each. The first call imports the parser."""
-    lines = (_tidied(line) for line in _plain(_parser()(text)).splitlines() if not line.startswith(_LIST))
-    return [line for line in lines if line and line[0] not in _MARKUP]
-
-
-def _tidied(line: str) -> str:
-    text = _QUOTES.sub("", _SWITCH.sub("", line.split(_LIST)[0]))
-    return _BEFORE_MARK.sub(r"\1", _BLANKS.sub(" ", _EMPTY.sub("", text))).strip()
-
-
-@cache
-def _parser() -> Any:
     import mwparserfromhell
 
     # _QUOTES removes bold and italics: parsing them takes the parser a third of its time.
-    return partial(mwparserfromhell.parse, skip_style_tags=True)
+    code = mwparserfromhell.parse(text, skip_style_tags=True)
+    found = []
+    for line in _plain(code).splitlines():
+        if line.startswith(_LIST):
+            continue
+        kept = _QUOTES.sub("", _SWITCH.sub("", line.split(_LIST)[0]))
+        kept = _BEFORE_MARK.sub(r"\1", _BLANKS.sub(" ", _EMPTY.sub("", kept))).strip()
+        if kept and kept[0] not in _MARKUP:
+            found.append(kept)
+    return found
 
 
 def _plain(code: Any) -> str:
-    return "".join(_of_nodes(code))
-
-
-def _of_nodes(code: Any) -> Iterator[str]:
-    for node in code.nodes:
-        yield _NODES.get(type(node).__name__, _nothing)(node)
-
-
-def _nothing(node: Any) -> str:
-    """Return no text, as for templates, their arguments, and comments."""
-    return ""
+    # What _NODES lacks, such as templates and comments, gives no text.
+    kinds = ((type(node).__name__, node) for node in code.nodes)
+    return "".join(_NODES[kind](node) for kind, node in kinds if kind in _NODES)
 
 
 def _wikilink(node: Any) -> str:
     if ":" in str(node.title):  # a file, a category or another language: [[File:…]], [[de:…]]
         return str(node.text or "") if str(node.title).startswith(":") else ""
     return _plain(node.title if node.text is None else node.text)
-
-
-def _external_link(node: Any) -> str:
-    return "" if node.title is None else _plain(node.title)
 
 
 def _tag(node: Any) -> str:
@@ -239,7 +224,7 @@ def _entity(node: Any) -> str:
 _NODES: Mapping[str, Callable[[Any], str]] = {
     "Text": str,
     "Wikilink": _wikilink,
-    "ExternalLink": _external_link,
+    "ExternalLink": lambda node: "" if node.title is None else _plain(node.title),
     "Tag": _tag,
     "HTMLEntity": _entity,
     "Heading": lambda node: "\n",

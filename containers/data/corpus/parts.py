@@ -43,13 +43,15 @@ def parts_of(source: Source, wanted: int | None = None) -> list[Part]:
     parts: list[list[CorpusPiece]] = [[]]
     filled = 0.0
     for file in files:
-        pieces = _pieces(source, file, max(1, round(weights[file.name] / room)))
-        share = weights[file.name] / room / len(pieces)
-        for piece in pieces:
+        wanted_cuts = min(max(1, round(weights[file.name] / room)), file.size_bytes)
+        cuts = wanted_cuts if can_be_cut(source, file) else 1
+        kind = kind_of(file.name)
+        share = weights[file.name] / room / cuts
+        for start, stop in pairwise(file.size_bytes * cut // cuts for cut in range(cuts + 1)):
             if parts[-1] and filled + share > _FULLEST:
                 parts.append([])
                 filled = 0.0
-            parts[-1].append(piece)
+            parts[-1].append(CorpusPiece(kind, Piece(file.name, start, stop)))
             filled += share
     if len(parts) > MOST_PARTS:
         raise DataError(f"the input makes {len(parts)} parts", hint=f"set parts to at most {MOST_PARTS}")
@@ -77,13 +79,6 @@ def kind_of(name: str) -> str:
 def bytes_of(part: Part) -> int:
     """Count the bytes of the input that a part reads, without unpacking."""
     return sum(piece.piece.stop - piece.piece.start for piece in part)
-
-
-def _pieces(source: Source, file: SourceFile, cuts: int) -> list[CorpusPiece]:
-    cuts = min(cuts, file.size_bytes) if can_be_cut(source, file) else 1
-    places = (file.size_bytes * cut // cuts for cut in range(cuts + 1))
-    kind = kind_of(file.name)
-    return [CorpusPiece(kind, Piece(file.name, start, stop)) for start, stop in pairwise(places)]
 
 
 def _is_packed(source: Source, file: SourceFile) -> bool:

@@ -21,7 +21,7 @@ from slipway.containers.data.corpus.parts import Part, bytes_of
 from slipway.containers.data.preparation import MADE, Report, read_record, record_path, unfinished
 from slipway.containers.data.sources.sources import Source, input_digest
 from slipway.containers.data.text.documents import digest_of, write_json
-from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
+from slipway.containers.data.text.words import chunks_of, word_counts
 
 FORMAT = 1
 
@@ -56,7 +56,17 @@ class CorpusWork:
         return finished_part(self, number) is not None
 
     def make(self, number: int, report: Report) -> None:
-        make_part(self, number)
+        path = self.folder / part_name(number)
+        counter = WordCounter() if self.counts_words else None
+        with unfinished(path, "finished parts are kept") as part:
+            with TextWriter(part, counter) as writer:
+                for piece in self.parts[number]:
+                    writer.write(documents_of(self.source, piece, self.field))
+            if counter is not None:
+                counter.write(words_path(self.folder, number), cased=self.cased)
+            part.replace(path)
+        record = writer.record(number, digest_of(self.plan))
+        write_json(record_path(self.folder, number), asdict(record))
         report(self.bytes_of(number))
 
 
@@ -82,22 +92,10 @@ def words_path(folder: Path, number: int) -> Path:
 def finished_part(work: CorpusWork, number: int) -> PartRecord | None:
     """Return the record of a finished part; None if its text is missing or has another length."""
     record = read_record(PartRecord, record_path(work.folder, number), number, digest_of(work.plan))
-    return record if record is not None and _is_there(work, record) else None
-
-
-def make_part(work: CorpusWork, number: int) -> PartRecord:
     path = work.folder / part_name(number)
-    counter = WordCounter() if work.counts_words else None
-    with unfinished(path, "finished parts are kept") as part:
-        with TextWriter(part, counter) as writer:
-            for piece in work.parts[number]:
-                writer.write(documents_of(work.source, piece, work.field))
-        if counter is not None:
-            counter.write(words_path(work.folder, number), cased=work.cased)
-        part.replace(path)
-    record = writer.record(number, digest_of(work.plan))
-    write_json(record_path(work.folder, number), asdict(record))
-    return record
+    if record is None or (work.counts_words and not words_path(work.folder, number).is_file()):
+        return None
+    return record if path.is_file() and path.stat().st_size == record.bytes else None
 
 
 class TextWriter:
@@ -144,12 +142,6 @@ class TextWriter:
         )
 
 
-def _is_there(work: CorpusWork, record: PartRecord) -> bool:
-    path = work.folder / part_name(record.number)
-    has_words = not work.counts_words or words_path(work.folder, record.number).is_file()
-    return has_words and path.is_file() and path.stat().st_size == record.bytes
-
-
 # Count the words of a corpus part by part, and join the counts line by line, in bounded memory. The rarest
 # words are forgotten when there are too many; only frequent ones matter for a vocabulary.
 MOST_CHUNKS = 1 << 20  # different words in memory take about 100 MB
@@ -171,12 +163,7 @@ class WordCounter:
 
     def write(self, path: Path, *, cased: bool) -> None:
         """Write `word<TAB>count` sorted by word, so that files can be joined line by line."""
-        counts: Counter[str] = Counter()
-        for chunk, count in self._chunks.items():
-            for word in words_of(chunk.decode("utf-8"), cased=cased):
-                if len(word) <= LONGEST_WORD_CHARACTERS:
-                    counts[word] += count
-        _write(path, sorted(counts.items()))
+        _write(path, sorted(word_counts(self._chunks, cased=cased).items()))
 
 
 def most_frequent(paths: Iterable[Path], most: int = MOST_WORDS) -> Counter[str]:

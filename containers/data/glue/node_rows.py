@@ -97,7 +97,16 @@ def node_rows(table: TaskTable, encoder: RowEncoder, contract: LaunchContract) -
     )
     if not work.record.exists():
         _make_together(work, contract)
-    return _mapped(work)
+    record = read_json(work.record)
+    ids, begins, firsts, labels = (np.load(_path(work, name), mmap_mode="r") for name in _KINDS)
+    return Examples(
+        ids=np.asarray(ids),
+        begins=np.asarray(begins),
+        firsts=np.asarray(firsts),
+        labels=np.asarray(labels),
+        digest=str(record["sha256"]),
+        left_out=int(record["left_out"]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,16 +220,3 @@ def _column(work: RowWork, number: int, name: str) -> NDArray[Any]:
 
 def _path(work: RowWork, name: str) -> Path:
     return work.folder / f"{name}.npy"
-
-
-def _mapped(work: RowWork) -> Examples:
-    record = read_json(work.record)
-    ids, begins, firsts, labels = (np.load(_path(work, name), mmap_mode="r") for name in _KINDS)
-    return Examples(
-        ids=np.asarray(ids),
-        begins=np.asarray(begins),
-        firsts=np.asarray(firsts),
-        labels=np.asarray(labels),
-        digest=str(record["sha256"]),
-        left_out=int(record["left_out"]),
-    )

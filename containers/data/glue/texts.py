@@ -104,9 +104,10 @@ def read_texts(table: TaskTable, piece: Piece) -> Texts:
             )
         label = _label(task, cells[header.label])
         if label is None:
+            scores = f"a number from 0 to {task.highest_score:g}"
             raise DataError(
                 f"{table.line(piece.start, number)} has the label {cells[header.label][:_SHOWN_LETTERS]!r}; "
-                f"{task.name} has {_allowed(task)}",
+                f"{task.name} has {scores if task.is_regression else ' or '.join(task.labels)}",
                 hint="give train.tsv or dev.tsv of the task; its test set has no labels",
             )
         found.labels.append(label)
@@ -172,10 +173,6 @@ def _label(task: Task, text: str) -> float | None:
     if text in task.labels:
         return float(task.labels.index(text))
     return float(text) if text in map(str, range(task.outputs)) else None  # datasets writes numbers
-
-
-def _allowed(task: Task) -> str:
-    return f"a number from 0 to {task.highest_score:g}" if task.is_regression else " or ".join(task.labels)
 
 
 def _wanted(task: Task) -> str:

@@ -5,7 +5,7 @@ A row is [CLS] first [SEP] or [CLS] first [SEP] second [SEP].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,10 +42,19 @@ class WordPieces:
         return ["word pieces", self.vocabulary.digest, self.is_cased, self.longest]
 
     def encode(self, texts: Texts) -> EncodedRows:
-        split = _splitter(self.vocabulary, cased=self.is_cased)
-        firsts = split(texts.first)
-        seconds = split(texts.second) if texts.second else [None] * len(texts.first)
-        _check(firsts, self.vocabulary)
+        settings = TokenSettings(
+            phase=1, vocabulary=self.vocabulary, seed=0, duplicates=1, cased=self.is_cased
+        )
+        engine = NativeEngine(settings)
+        firsts = list(_split(engine, texts.first))
+        seconds: Sequence[Sequence[int] | None] = [None] * len(firsts)
+        if texts.second:
+            seconds = list(_split(engine, texts.second))
+        unknown = self.vocabulary.numbers[UNKNOWN]
+        counts = Counts(
+            tokens=sum(map(len, firsts)), unknown=sum(sum(each == unknown for each in ids) for ids in firsts)
+        )
+        check_text_fits(counts, self.vocabulary.name)
         rows = [
             _row(first, second, self.vocabulary, self.longest)
             for first, second in zip(firsts, seconds, strict=True)
@@ -78,37 +87,17 @@ def _shares(first: int, second: int, room: int) -> tuple[int, int]:
     return (shorter, longer) if first <= second else (longer, shorter)
 
 
-Splitter = Callable[[Sequence[str]], list[Sequence[int]]]
-
-
-def _splitter(vocabulary: Vocabulary, *, cased: bool) -> Splitter:
-    settings = TokenSettings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1, cased=cased)
-    engine = NativeEngine(settings)
-
-    def split(texts: Sequence[str]) -> list[Sequence[int]]:
-        blocks = (texts[at : at + BLOCK_TEXTS] for at in range(0, len(texts), BLOCK_TEXTS))
-        return [ids for block in blocks for ids in _block(engine, [text.encode() for text in block])]
-
-    return split
-
-
-def _block(engine: NativeEngine, texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
-    lines = [text.replace(b"\n", b" ") + _END for text in texts]
-    engine.clear()
-    engine.add(b"\n".join(lines), SENTENCE_PER_LINE)
-    tokens, ends, _ = engine.numbers()
-    if len(ends) == len(lines):
-        yield from (tokens[begin : end - 1] for begin, end in pairwise([0, *ends]))
-        return
-    for line in lines:  # one by one: the engine cuts a text that is too long, so there are too many ends
+def _split(engine: NativeEngine, texts: Sequence[str]) -> Iterator[Sequence[int]]:
+    """Yield the token ids of each text."""
+    for at in range(0, len(texts), BLOCK_TEXTS):
+        lines = [text.encode().replace(b"\n", b" ") + _END for text in texts[at : at + BLOCK_TEXTS]]
         engine.clear()
-        engine.add(line, SENTENCE_PER_LINE)
-        yield engine.numbers()[0][:-1]
-
-
-def _check(texts: Sequence[Sequence[int]], vocabulary: Vocabulary) -> None:
-    unknown = vocabulary.numbers[UNKNOWN]
-    counts = Counts(
-        tokens=sum(map(len, texts)), unknown=sum(sum(each == unknown for each in ids) for ids in texts)
-    )
-    check_text_fits(counts, vocabulary.name)
+        engine.add(b"\n".join(lines), SENTENCE_PER_LINE)
+        tokens, ends, _ = engine.numbers()
+        if len(ends) == len(lines):
+            yield from (tokens[begin : end - 1] for begin, end in pairwise([0, *ends]))
+            continue
+        for line in lines:  # one by one: the engine cuts a text that is too long, so there are too many ends
+            engine.clear()
+            engine.add(line, SENTENCE_PER_LINE)
+            yield engine.numbers()[0][:-1]

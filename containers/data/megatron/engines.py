@@ -178,8 +178,9 @@ def parse_bpe_vocabulary(name: str, content: bytes) -> BpeVocabulary:
     """Parse a tokenizer.json; `name` is its path or address, for messages."""
     found = _object(name, content)
     model = found.get("model")
-    kind = model.get("type") if isinstance(model, dict) else None
-    if kind != "BPE" or not isinstance(model, dict) or not _are_ids(model.get("vocab")):
+    kind, entries = (model.get("type"), model.get("vocab")) if isinstance(model, dict) else (None, None)
+    has_ids = isinstance(entries, dict) and all(type(number) is int for number in entries.values())
+    if kind != "BPE" or not isinstance(entries, dict) or not has_ids:
         raise DataError(f"{name} is not a BPE vocabulary: its model is {kind or 'missing'}", hint=HINT)
     try:
         added = {str(entry["content"]): int(entry["id"]) for entry in found.get("added_tokens") or []}
@@ -187,11 +188,10 @@ def parse_bpe_vocabulary(name: str, content: bytes) -> BpeVocabulary:
         raise DataError(
             f"{name}: added_tokens must be a list of objects with content and id", hint=HINT
         ) from None
-    vocabulary: dict[str, int] = model["vocab"]
     return BpeVocabulary(
         name=name,
         json=content,
-        size=max([*vocabulary.values(), *added.values()], default=-1) + 1,
+        size=max([*entries.values(), *added.values()], default=-1) + 1,
         added=added,
     )
 
@@ -224,10 +224,6 @@ def _object(name: str, content: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DataError(f"{name} is not a JSON object", hint=HINT)
     return found
-
-
-def _are_ids(found: object) -> bool:
-    return isinstance(found, dict) and all(type(number) is int for number in found.values())
 
 
 def _read(path: Path) -> bytes:

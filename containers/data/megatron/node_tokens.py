@@ -47,7 +47,15 @@ def node_tokens(place: str, vocabulary: BpeVocabulary, *, field: str, contract: 
     if not is_remote(place) and index_path(Path(place) / TOKENS).exists():
         return _prepared(Path(place), vocabulary)
     work = _work(place, vocabulary, field, contract)
-    manifest = merged_tokens(work) or _make_together(work, vocabulary, contract)
+    manifest = merged_tokens(work)
+    if manifest is None:
+        # Make this rank's share of the parts, wait for the other ranks' shares, and merge all.
+        begin_tokens(work, vocabulary.json)
+        numbers = range(len(work.parts))
+        make_parts(work, numbers[contract.local_rank :: contract.local_world], workers_of(contract), "tokens")
+        wait_for_all(numbers, partial(is_made, work), f"parts of {work.folder} are missing")
+        manifest = merge_tokens(work)
+        assert manifest is not None, "all parts are made"
     return _mapped(work.folder, manifest)
 
 
@@ -84,16 +92,3 @@ def _work(place: str, vocabulary: BpeVocabulary, field: str, contract: LaunchCon
         engine=engine,
     )
     return replace(work, folder=node_folder("tokens", digest_of([work.plan, changed_at(source)])))
-
-
-def _make_together(
-    work: TokenWork, vocabulary: BpeVocabulary, contract: LaunchContract
-) -> Mapping[str, object]:
-    """Make this rank's share of the parts, wait for the other ranks' shares, and merge all."""
-    begin_tokens(work, vocabulary.json)
-    numbers = range(len(work.parts))
-    make_parts(work, numbers[contract.local_rank :: contract.local_world], workers_of(contract), "tokens")
-    wait_for_all(numbers, partial(is_made, work), f"parts of {work.folder} are missing")
-    manifest = merge_tokens(work)
-    assert manifest is not None, "all parts are made"
-    return manifest

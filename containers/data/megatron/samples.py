@@ -60,16 +60,13 @@ class Samples:
                 f"there is no sample {number} of epoch {epoch}",
                 hint=f"an epoch has samples 0 to {self.per_epoch - 1}",
             )
-        layout = self._layout(epoch)
-        place = int(layout.samples.at(np.array([number]))[0])
-        return layout.stretch(place * self.length, self.length + 1)
-
-    def _layout(self, epoch: int) -> EpochLayout:
         if epoch not in self._epochs:
             self._epochs[epoch] = EpochLayout(self.index, self.per_epoch, self.seed, epoch)
             if len(self._epochs) > KEPT_EPOCHS:
                 self._epochs.popitem(last=False)
-        return self._epochs[epoch]
+        layout = self._epochs[epoch]
+        place = int(layout.samples.at(np.array([number]))[0])
+        return layout.stretch(place * self.length, self.length + 1)
 
 
 class EpochLayout:
@@ -79,7 +76,10 @@ class EpochLayout:
         self._index = index
         self._documents = Shuffle(index.documents, seed, OF_DOCUMENTS, epoch)
         self.samples = Shuffle(samples, seed, OF_SAMPLES, epoch)
-        sums = [self._group_sums(first) for first in range(0, index.documents, PASS_DOCUMENTS)]
+        sums: list[NDArray[np.int64]] = []
+        for first in range(0, index.documents, PASS_DOCUMENTS):
+            _, lengths = self._group(first, PASS_DOCUMENTS)
+            sums.append(np.add.reduceat(lengths, np.arange(0, len(lengths), GROUP_DOCUMENTS)))
         self._ends = np.cumsum(np.concatenate(sums))
         if self._ends[-1] != len(index.tokens):
             described, there = int(self._ends[-1]), len(index.tokens)
@@ -95,33 +95,18 @@ class EpochLayout:
         while count:
             begins, lengths = self._group(group * GROUP_DOCUMENTS, GROUP_DOCUMENTS)
             ends = np.cumsum(lengths)
-            taken = min(count, int(ends[-1]) - skipped)
-            parts.extend(self._taken(begins, lengths, ends, skipped, skipped + taken))
-            count, skipped, group = count - taken, 0, group + 1
+            before = ends - lengths
+            stop = min(skipped + count, int(ends[-1]))
+            # The documents of the group in which tokens `skipped` to `stop` lie, and those tokens of each.
+            first = int(np.searchsorted(ends, skipped, side="right"))
+            last = int(np.searchsorted(ends, stop, side="left"))
+            cuts = slice(first, last + 1)
+            froms = begins[cuts] + np.maximum(skipped - before[cuts], 0)
+            tos = begins[cuts] + np.minimum(stop - before[cuts], lengths[cuts])
+            tokens = self._index.tokens
+            parts.extend(tokens[begin:end] for begin, end in zip(froms.tolist(), tos.tolist(), strict=True))
+            count, skipped, group = count - (stop - skipped), 0, group + 1
         return np.concatenate(parts).astype(np.int64)
-
-    def _taken(
-        self,
-        begins: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        start: int,
-        stop: int,
-    ) -> list[Ids]:
-        """Return the tokens from `start` to `stop` of a group, document by document."""
-        first = int(np.searchsorted(ends, start, side="right"))
-        last = int(np.searchsorted(ends, stop, side="left"))
-        before = ends - lengths
-        cuts = slice(first, last + 1)
-        froms = begins[cuts] + np.maximum(start - before[cuts], 0)
-        tos = begins[cuts] + np.minimum(stop - before[cuts], lengths[cuts])
-        tokens = self._index.tokens
-        return [tokens[begin:end] for begin, end in zip(froms.tolist(), tos.tolist(), strict=True)]
-
-    def _group_sums(self, first: int) -> NDArray[np.int64]:
-        _, lengths = self._group(first, PASS_DOCUMENTS)
-        sums: NDArray[np.int64] = np.add.reduceat(lengths, np.arange(0, len(lengths), GROUP_DOCUMENTS))
-        return sums
 
     def _group(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         places = np.arange(first, min(first + count, self._index.documents))

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from slipway.containers.data.corpus.documents import lines, text_of
+from slipway.containers.data.corpus.documents import documents_of, lines, text_of
 from slipway.containers.data.corpus.parts import CorpusPiece, Part, bytes_of, unpacked
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.engines import BpeEngine, open_engine
@@ -112,7 +112,15 @@ def part_prefix(work: TokenWork, number: int) -> Path:
 def finished_tokens(work: TokenWork, number: int) -> TokenRecord | None:
     """Return the record of a finished part; None if a file is missing or has another length."""
     record = read_record(TokenRecord, record_path(work.folder, number), number, digest_of(work.plan))
-    return record if record is not None and _is_there(work, record) else None
+    if record is None:
+        return None
+    prefix, size = part_prefix(work, number), np.dtype(type_for(work.vocabulary_size)).itemsize
+    sizes = {
+        tokens_path(prefix): record.tokens * size,
+        index_path(prefix): HEADER.size + 20 * record.documents + 8,
+    }
+    is_there = all(path.is_file() and path.stat().st_size == wanted for path, wanted in sizes.items())
+    return record if is_there else None
 
 
 def records_of(work: TokenWork, numbers: Iterable[int]) -> list[TokenRecord]:
@@ -193,55 +201,30 @@ def engine_of(vocabulary: Path, name: str) -> BpeEngine:
     return open_engine(name, vocabulary.read_bytes())
 
 
-def _is_there(work: TokenWork, record: TokenRecord) -> bool:
-    prefix, size = part_prefix(work, record.number), np.dtype(type_for(work.vocabulary_size)).itemsize
-    sizes = {
-        tokens_path(prefix): record.tokens * size,
-        index_path(prefix): HEADER.size + 20 * record.documents + 8,
-    }
-    return all(path.is_file() and path.stat().st_size == wanted for path, wanted in sizes.items())
-
-
-# Read the texts of one stretch: JSON documents unchanged, other documents as paragraphs of a corpus.
-
-
 def texts_of(source: Source, piece: CorpusPiece, field: str) -> Iterator[str]:
-    """Yield the documents that begin in the stretch; for JSON, `field` names the field with the text."""
-    return _of_lines(source, piece, field) if piece.kind == "lines" else _of_corpus(source, piece, field)
+    """Yield the documents that begin in the stretch: JSON's unchanged, others as paragraphs of a corpus.
 
-
-def _of_lines(source: Source, piece: CorpusPiece, field: str) -> Iterator[str]:
+    For JSON, `field` names the field with the text.
+    """
+    if piece.kind != "lines":
+        found = documents_of(source, piece, field)
+        yield from ("\n".join(document.paragraphs) for document in found if document.paragraphs)
+        return
     stretch = piece.piece
-    found = lines(stretch.name, unpacked(source, stretch), is_first=stretch.start == 0)
-    for number, line in enumerate(found, 1):
+    whole_lines = lines(stretch.name, unpacked(source, stretch), is_first=stretch.start == 0)
+    for number, line in enumerate(whole_lines, 1):
         if not line.strip():
             continue
         where = f"{stretch.name}, line {number} after byte {stretch.start},"
         text = text_of(where, line, field)
-        if not _can_be_written(text):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
             raise DataError(
                 f"{where} holds half of a surrogate pair, such as \\ud800, which UTF-8 cannot express",
                 hint="correct or remove the line",
-            )
+            ) from None
         yield text
-
-
-def _of_corpus(source: Source, piece: CorpusPiece, field: str) -> Iterator[str]:
-    from slipway.containers.data.corpus.documents import documents_of  # half a second, for Wikipedia's markup
-
-    for document in documents_of(source, piece, field):
-        if document.paragraphs:
-            yield "\n".join(document.paragraphs)
-
-
-def _can_be_written(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # Merge the parts of a corpus into one pair of files, as if one process had written them.
@@ -269,7 +252,10 @@ def merge_tokens(work: TokenWork) -> dict[str, object] | None:
             )
         _join(work, [record for record in records if record.documents])
         write_json(work.folder / MANIFEST, manifest)
-        _remove_parts(work)
+        for number in range(len(work.parts)):
+            record_path(work.folder, number).unlink(missing_ok=True)
+            tokens_path(part_prefix(work, number)).unlink(missing_ok=True)
+            index_path(part_prefix(work, number)).unlink(missing_ok=True)
         return manifest
 
 
@@ -330,10 +316,3 @@ def _append(path: Path, target: BinaryIO) -> None:
                 copied = os.sendfile(target.fileno(), source.fileno(), None, COPIED_BYTES)
             if not copied:
                 return
-
-
-def _remove_parts(work: TokenWork) -> None:
-    for number in range(len(work.parts)):
-        record_path(work.folder, number).unlink(missing_ok=True)
-        for path in (tokens_path, index_path):
-            path(part_prefix(work, number)).unlink(missing_ok=True)

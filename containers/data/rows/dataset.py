@@ -134,7 +134,12 @@ class Dataset:
     def _read(self, shard: int, begin: int) -> Rows:
         record, plan = self.manifest.shards[shard], self.manifest.plan
         end = min(begin + self.manifest.chunk_rows, record.rows)
-        file = self._file(shard)
+        if shard not in self._open:
+            self._open[shard] = self._opened(shard)
+            if len(self._open) > OPEN_SHARDS:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(shard)
+        file = self._open[shard]
         try:
             rows = {key: file[key][begin:end] for key in layout_of(plan.row_tokens, plan.predictions)}
         except (OSError, KeyError) as error:
@@ -143,14 +148,6 @@ class Dataset:
             ) from error
         check_rows(rows, record.name, begin, plan.vocabulary_entries)
         return rows
-
-    def _file(self, shard: int) -> h5py.File:
-        if shard not in self._open:
-            self._open[shard] = self._opened(shard)
-            if len(self._open) > OPEN_SHARDS:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(shard)
-        return self._open[shard]
 
     def _opened(self, shard: int) -> h5py.File:
         import h5py

@@ -15,18 +15,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.sources.sources import InputOrigin, Source, check_name
 from slipway.containers.data.text.documents import decoded, digest_of, read_json
-from slipway.containers.data.tokens.engine import Counts, RowBlock, TokenSettings, layout_of
-
-if TYPE_CHECKING:
-    import h5py
-
+from slipway.containers.data.tokens.engine import MASK, Counts, RowBlock, TokenSettings, layout_of
 
 # Increase it when the same input and settings give other rows: old shards are then refused, not mixed in.
 FORMAT = 1
@@ -114,8 +109,6 @@ class DatasetManifest:
 
 
 def plan_of(settings: TokenSettings, source: Source, shards: int) -> RowPlan:
-    from slipway.containers.data.tokens.engine import MASK
-
     vocabulary = settings.vocabulary
     files = [[file.name, file.size_bytes] for file in source.files]
     return RowPlan(
@@ -263,7 +256,15 @@ class ShardWriter:
         self._file = ShardFile(path, "w+")
         self._hdf5 = h5py.File(self._file, "w")
         self._datasets = {
-            key: _dataset(self._hdf5, key, self._block.rows, shape, kind)
+            key: self._hdf5.create_dataset(
+                key,
+                shape=(0, *shape),
+                maxshape=(None, *shape),
+                chunks=(self._block.rows, *shape),
+                dtype=kind,
+                compression="gzip",
+                shuffle=kind is np.int32,
+            )
             for key, (kind, shape) in layout_of(row_tokens, predictions).items()
         }
 
@@ -302,6 +303,8 @@ class ShardWriter:
         os.fsync(self._file.fileno())
 
     def _write_block(self) -> None:
+        from isal import isal_zlib
+
         begin, self._rows, self._used = self._rows, self._rows + self._used, 0
         if self._rows > self._room:
             self._room += ROOM_BLOCKS * self._block.rows
@@ -309,7 +312,8 @@ class ShardWriter:
         for key, array in self._block.arrays.items():
             dataset = self._datasets[key]
             data = array.view(np.uint8).reshape(-1, 4).T.tobytes() if array.itemsize == 4 else array.tobytes()
-            dataset.id.write_direct_chunk((begin, *(0,) * (array.ndim - 1)), _deflated(data))
+            packed = bytes((zlib if len(data) < SMALL_BYTES else isal_zlib).compress(data, LEVEL))
+            dataset.id.write_direct_chunk((begin, *(0,) * (array.ndim - 1)), packed)
         self._check_disk()
 
     def _resize(self, rows: int) -> None:
@@ -325,23 +329,3 @@ class ShardWriter:
             )
         if error is not None:
             raise unwritable(self._path, error) from error
-
-
-def _deflated(data: bytes) -> bytes:
-    from isal import isal_zlib
-
-    return bytes((zlib if len(data) < SMALL_BYTES else isal_zlib).compress(data, LEVEL))
-
-
-def _dataset(
-    file: h5py.File, key: str, rows: int, shape: tuple[int, ...], kind: type[np.int32] | type[np.int8]
-) -> h5py.Dataset:
-    return file.create_dataset(
-        key,
-        shape=(0, *shape),
-        maxshape=(None, *shape),
-        chunks=(rows, *shape),
-        dtype=kind,
-        compression="gzip",
-        shuffle=kind is np.int32,
-    )

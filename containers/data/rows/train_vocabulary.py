@@ -20,7 +20,7 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import open_source
 from slipway.containers.data.sources.pieces import plan_shards, units_of
 from slipway.containers.data.sources.sources import Source
-from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
+from slipway.containers.data.text.words import chunks_of, word_counts
 from slipway.containers.data.tokens.engine import SPECIAL, Vocabulary, write_vocabulary
 
 Pair = tuple[str, str]
@@ -99,11 +99,7 @@ def count_words(source: Source, *, cased: bool) -> Counter[str]:
     for unit in units_of(source, plan_shards(source, 1)[0]):
         for text in unit:
             chunks.update(chunks_of(text.data))
-    counts: Counter[str] = Counter()
-    for chunk, count in chunks.items():
-        for word in words_of(chunk.decode("utf-8"), cased=cased):
-            counts[word] += count if len(word) <= LONGEST_WORD_CHARACTERS else 0
-    return +counts
+    return word_counts(chunks, cased=cased)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

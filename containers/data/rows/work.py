@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slipway.containers.data.preparation import Report, read_record, unfinished
 from slipway.containers.data.rows.shards import RowPlan, ShardRecord, ShardWriter, record_path, shard_name
-from slipway.containers.data.sources.pieces import Piece, Text, units_of
+from slipway.containers.data.sources.pieces import Piece, units_of
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.text.documents import write_json
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenSettings, check_text_fits
@@ -61,18 +61,14 @@ def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
     record = read_record(ShardRecord, path, number, work.plan.digest)
     if record is None or not is_whole(work.folder, record):
         return None
-    return _of_this_text(work, record)
-
-
-def _of_this_text(work: ShardWork, record: ShardRecord) -> ShardRecord | None:
-    """Return the record if it was made from this text: its ETags are equal, or else its digest when read."""
+    # It was made from this text if the ETags are equal, or else the digest of the text when read.
     if work.input_version and record.input_version == work.input_version:
         return record
-    if text_digest(work, record.number) != record.text_sha256:
+    if text_digest(work, number) != record.text_sha256:
         return None
     if record.input_version != work.input_version:
         record = replace(record, input_version=work.input_version)
-        write_json(record_path(work.folder, record.number), asdict(record))
+        write_json(path, asdict(record))
     return record
 
 
@@ -89,7 +85,18 @@ def make_shard(work: ShardWork, number: int, report: Report) -> ShardRecord:
     path = work.folder / shard_name(number)
     with unfinished(path, "finished shards are kept") as temporary:
         made = write_rows(work, number, temporary, report)
-        record = record_of(work, number, made, temporary)
+        record = ShardRecord(
+            plan=work.plan.digest,
+            number=number,
+            name=shard_name(number),
+            rows=made.rows,
+            bytes=temporary.stat().st_size if made.rows else 0,
+            sha256=file_digest(temporary),
+            text_bytes=made.text_bytes,
+            text_sha256=made.text_sha256,
+            input_version=work.input_version,
+            **asdict(made.counts),
+        )
         if made.rows:
             temporary.replace(path)
         else:
@@ -98,43 +105,24 @@ def make_shard(work: ShardWork, number: int, report: Report) -> ShardRecord:
     return record
 
 
-def record_of(work: ShardWork, number: int, made: Made, file: Path) -> ShardRecord:
-    return ShardRecord(
-        plan=work.plan.digest,
-        number=number,
-        name=shard_name(number),
-        rows=made.rows,
-        bytes=file.stat().st_size if made.rows else 0,
-        sha256=file_digest(file),
-        text_bytes=made.text_bytes,
-        text_sha256=made.text_sha256,
-        input_version=work.input_version,
-        **asdict(made.counts),
-    )
-
-
 def write_rows(work: ShardWork, number: int, path: Path, report: Report) -> Made:
     engine, settings, digest, counts, size = work.engine, work.settings, hashlib.sha256(), Counts(), 0
+    own_style = SENTENCE_PER_LINE if settings.has_sentence_per_line else 0
     with ShardWriter(path, settings.row_tokens, settings.predictions) as writer:
         for unit_number, unit in enumerate(units_of(work.source, list(work.shards[number]))):
-            counts += add_unit(engine, settings, unit)
+            engine.clear()
+            for text in unit:
+                engine.add(text.data, text.style | own_style)
+                digest.update(text.data)
+            counts += engine.counts()
             check_text_fits(counts, settings.vocabulary.name)
             stream = Stream(settings.seed, OF_UNIT, number, unit_number).draw()
             writer.add(engine.pair(stream), engine.fill)
             unit_bytes = sum(len(text.data) for text in unit)
-            for text in unit:
-                digest.update(text.data)
             size += unit_bytes
             report(unit_bytes)
         writer.finish()
         return Made(counts, writer.rows, size, digest.hexdigest())
-
-
-def add_unit(engine: NativeEngine, settings: TokenSettings, unit: list[Text]) -> Counts:
-    engine.clear()
-    for text in unit:
-        engine.add(text.data, text.style | (SENTENCE_PER_LINE if settings.has_sentence_per_line else 0))
-    return engine.counts()
 
 
 def text_digest(work: ShardWork, number: int) -> str:

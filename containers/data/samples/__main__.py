@@ -31,21 +31,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kind.add_argument("--model", help="a folder with a tiny model for them: bert or distilbert")
     options = parser.parse_args(arguments)
     try:
-        _write(options)
+        if options.task:
+            write_task(options.output, options.task, seed=options.seed)
+        elif options.model:
+            write_model(options.output, options.model, seed=options.seed)
+        else:
+            write_sample(options.output, options.seed, int(options.megabytes * 1e6))
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(options.output)
     return 0
-
-
-def _write(options: argparse.Namespace) -> None:
-    if options.task:
-        write_task(options.output, options.task, seed=options.seed)
-    elif options.model:
-        write_model(options.output, options.model, seed=options.seed)
-    else:
-        write_sample(options.output, options.seed, int(options.megabytes * 1e6))
 
 
 if __name__ == "__main__":

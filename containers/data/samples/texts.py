@@ -30,7 +30,12 @@ class Author:
 
     def __init__(self, seed: int, words: int = WORDS) -> None:
         self._random = random.Random(seed)  # noqa: S311  # words, not secrets
-        self._words = self._make_words(words)
+        found: dict[str, None] = {}
+        while len(found) < words:
+            syllables = 1 + (len(found) >= 100) + (len(found) >= 1000)  # frequent words are short
+            stem = "".join(self._random.choices(SYLLABLES, k=self._random.randint(1, syllables)))
+            found[stem + self._random.choice(ENDS)] = None
+        self._words = list(found)
         self._weights = list(accumulate(1 / rank for rank in range(1, words + 1)))
         self._followers = [self._pick(FOLLOWERS) for _ in range(words)]
 
@@ -53,14 +58,6 @@ class Author:
 
     def _pick(self, count: int) -> list[int]:
         return self._random.choices(range(len(self._words)), cum_weights=self._weights, k=count)
-
-    def _make_words(self, count: int) -> list[str]:
-        words: dict[str, None] = {}
-        while len(words) < count:
-            syllables = 1 + (len(words) >= 100) + (len(words) >= 1000)  # frequent words are short
-            stem = "".join(self._random.choices(SYLLABLES, k=self._random.randint(1, syllables)))
-            words[stem + self._random.choice(ENDS)] = None
-        return list(words)
 
 
 def documents(author: Author, size_bytes: int) -> Iterator[str]:
@@ -120,7 +117,11 @@ def _pairs(source: random.Random, words: list[str]) -> Iterator[tuple[str, ...]]
     while True:
         same = source.random() < SAME_SHARE
         first = _sentence(source, words, mood=0)
-        second = _shuffled(source, first) if same else _sentence(source, words, mood=1)
+        if same:
+            of_first = first.removesuffix(".").lower().split()
+            second = " ".join(source.sample(of_first, k=len(of_first))).capitalize() + "."
+        else:
+            second = _sentence(source, words, mood=1)
         number += 2
         yield str(int(same)), str(number), str(number + 1), first, second
 
@@ -138,11 +139,6 @@ def _sentence(source: random.Random, words: list[str], *, mood: int) -> str:
     chosen = [source.choice(markers if source.random() < 0.3 else others) for _ in range(length)]
     chosen[source.randrange(length)] = source.choice(markers)
     return " ".join(chosen).capitalize() + "."
-
-
-def _shuffled(source: random.Random, sentence: str) -> str:
-    words = sentence.removesuffix(".").lower().split()
-    return " ".join(source.sample(words, k=len(words))).capitalize() + "."
 
 
 ROWS: Mapping[str, tuple[str, Callable[[random.Random, list[str]], Iterator[tuple[str, ...]]]]] = {

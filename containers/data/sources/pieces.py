@@ -64,7 +64,12 @@ def plan_shards(source: Source, shards: int) -> list[list[Piece]]:
     files = _with_text(source)
     begins = [0, *accumulate(file.size_bytes for file in files)]
     places = [begins[-1] * shard // shards for shard in range(shards)]
-    layout = JoinedFiles(source, files, begins, cache(lambda file: read_style(source, file)))
+    layout = JoinedFiles(
+        source,
+        files,
+        begins,
+        cache(lambda file: style_of(file.name, source.read(file.name, 0, min(file.size_bytes, HEAD_BYTES)))),
+    )
     cuts = at_once(source, layout.first_cut, places)
     return [_pieces(files, begins, begin, end) for begin, end in pairwise([*cuts, begins[-1]])]
 
@@ -73,10 +78,6 @@ def shards_for(source: Source) -> int:
     """Return a number of shards that suits the size of the input, the same on any machine."""
     total = sum(file.size_bytes for file in _with_text(source))
     return min(MOST_SHARDS, -(-total // DEFAULT_SHARD_BYTES))
-
-
-def read_style(source: Source, file: SourceFile) -> int:
-    return style_of(file.name, source.read(file.name, 0, min(file.size_bytes, HEAD_BYTES)))
 
 
 def _with_text(source: Source) -> list[SourceFile]:
@@ -236,10 +237,8 @@ def last_cut(data: bytes, style: int) -> int:
     )
     for blank in BLANKS:
         found = found or data.rfind(blank) + 1
-    return found or _last_character(data)
-
-
-def _last_character(data: bytes) -> int:
+    if found:
+        return found
     begin = len(data) - 1
     while begin > max(1, len(data) - 4) and data[begin] & 0xC0 == 0x80:
         begin -= 1

@@ -95,7 +95,11 @@ class Fetch:
 def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None = None) -> FetchSource:
     """Open the named objects below a prefix, by default all; or the one object that the address names."""
     bucket_name, key = bucket_and_key(text)
-    bucket = Bucket(bucket_name, endpoint_of(os.environ), checked_owner(bucket_owner))
+    bucket = Bucket(bucket_name, endpoint_of(os.environ), bucket_owner)
+    if bucket_owner is not None and not OWNER.fullmatch(bucket_owner):
+        raise DataError(
+            f"--bucket-owner is {bucket_owner[:40]!r}", hint="give the 12 digits of an AWS account"
+        )
     prefix = f"{key}/" if key else ""
     try:
         files = [head(bucket, prefix, name) for name in names] if names else list(below(bucket, prefix))
@@ -145,12 +149,6 @@ def endpoint_of(environment: os._Environ[str] | dict[str, str]) -> str | None:
             hint="give an https:// endpoint; http is for this machine only",
         )
     return environment[name]
-
-
-def checked_owner(owner: str | None) -> str | None:
-    if owner is not None and not OWNER.fullmatch(owner):
-        raise DataError(f"--bucket-owner is {owner[:40]!r}", hint="give the 12 digits of an AWS account")
-    return owner
 
 
 def store(bucket: Bucket) -> S3Store:

@@ -203,7 +203,11 @@ class Ahead:
     def __init__(self, source: Source, stretches: Iterable[Stretch]) -> None:
         self._source = source
         self._pool = ThreadPoolExecutor(source.reads_at_once)
-        self._coming = _blocks(stretches)
+        self._coming = (
+            (name, at, min(at + BLOCK_BYTES, stop))
+            for name, start, stop in stretches
+            for at in range(start, stop, BLOCK_BYTES)
+        )
         self._waiting: deque[Block] = deque()
         self._name, self._start, self._held = "", 0, b""
         self._fill()
@@ -222,7 +226,10 @@ class Ahead:
         parts = [self._held[start - self._start :]]
         missing = length - len(parts[0])
         while missing > 0:
-            parts.append(self._next(name, start + length - missing))
+            block, at = self._waiting.popleft(), start + length - missing
+            assert (block.name, block.start) == (name, at), f"{name} is read out of order, at byte {at}"
+            parts.append(block.found.result())
+            self._fill()
             missing -= len(parts[-1])
         self._start, self._held = start, b"".join(parts)
         return self._held[:length]
@@ -236,13 +243,6 @@ class Ahead:
             self._name, self._start, self._held = name, start, b""
         return is_next
 
-    def _next(self, name: str, start: int) -> bytes:
-        block = self._waiting.popleft()
-        assert (block.name, block.start) == (name, start), f"{name} is read out of order, at byte {start}"
-        content = block.found.result()
-        self._fill()
-        return content
-
     def _fill(self) -> None:
         coming = sum(block.stop - block.start for block in self._waiting)
         while len(self._waiting) < AHEAD_BLOCKS and coming < AHEAD_BYTES:
@@ -254,12 +254,6 @@ class Ahead:
             self._waiting.append(
                 Block(name, start, stop, self._pool.submit(self._source.read, name, start, stop - start))
             )
-
-
-def _blocks(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-    for name, start, stop in stretches:
-        for at in range(start, stop, BLOCK_BYTES):
-            yield name, at, min(at + BLOCK_BYTES, stop)
 
 
 def read_whole(source: Source, name: str) -> bytes:

@@ -36,7 +36,9 @@ def refresh(path: Path) -> None:
         *ranges((code, rule(normalise, code, result)) for code, result in results.items()),
         *ranges((ord(output), ("punctuation", "")) for output in outputs if is_punctuation(output)),
         *ranges(
-            (ord(output), ("class", order(output))) for output in outputs if is_ordered(normalise, output)
+            (ord(output), ("class", str(unicodedata.combining(output))))
+            for output in outputs
+            if is_ordered(normalise, output)
         ),
     ]
     with path.open("w", newline="", encoding="ascii") as file:
@@ -55,15 +57,13 @@ def rule(normalise: Callable[[str], str], code: int, result: str) -> Rule:
         return "hangul", ""
     if len(result) == 3 and result[0] == result[-1] == " ":
         return "pad", shift(code, result[1])
-    return ("shift", shift(code, result)) if len(result) == 1 else ("become", spelled(result))
+    if len(result) == 1:
+        return "shift", shift(code, result)
+    return "become", " ".join(f"{ord(character):X}" for character in result)
 
 
 def shift(code: int, character: str) -> str:
     return str(ord(character) - code)
-
-
-def spelled(text: str) -> str:
-    return " ".join(f"{ord(character):X}" for character in text)
 
 
 def is_ordered(normalise: Callable[[str], str], character: str) -> bool:
@@ -73,10 +73,6 @@ def is_ordered(normalise: Callable[[str], str], character: str) -> bool:
         for other in (HIGH, MIDDLE, LOW)
         for pair in (character + other, other + character)
     )
-
-
-def order(character: str) -> str:
-    return str(unicodedata.combining(character))
 
 
 def ranges(rules: Iterable[tuple[int, Rule]]) -> Iterator[tuple[str, str, str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -45,6 +46,16 @@ def words_of(text: str, *, cased: bool) -> Iterator[str]:
     word += _in_order(waiting)
     if word:
         yield _spelled(word)
+
+
+def word_counts(chunks: Mapping[bytes, int], *, cased: bool) -> Counter[str]:
+    """Count the words of counted chunks; words that are too long for a vocabulary do not count."""
+    counts: Counter[str] = Counter()
+    for chunk, count in chunks.items():
+        for word in words_of(chunk.decode("utf-8"), cased=cased):
+            if len(word) <= LONGEST_WORD_CHARACTERS:
+                counts[word] += count
+    return counts
 
 
 def _in_order(waiting: list[int]) -> list[int]:

@@ -168,9 +168,6 @@ class Vocabulary:
                 f"{self.name} is not a WordPiece vocabulary: {missing[0]} is not in its {lines} lines",
                 hint="give BERT's vocab.txt, one entry per line",
             )
-        self._check_lines()
-
-    def _check_lines(self) -> None:
         for number, entry in enumerate(self.entries):
             if entry.split() != [entry]:
                 raise DataError(

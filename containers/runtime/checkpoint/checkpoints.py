@@ -82,7 +82,11 @@ class Checkpoints:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._wait_at_the_end(error)
+            self.finish()  # what was begun is not lost because the training ends, or fails
+        except Exception as failure:  # the error that ended the training counts, not this one
+            if error is None:
+                raise
+            self._say(f"warning: {failure}")
         finally:
             if self._writer.lease is not None:
                 self._writer.lease.release()
@@ -139,29 +143,17 @@ class Checkpoints:
         self.begin(step, pieces, cursor=cursor)
         self.finish()
 
-    def _wait_at_the_end(self, error: BaseException | None) -> None:
-        """Wait for the running save: what was begun is not lost because the training ends, or fails."""
-        try:
-            self.finish()
-        except Exception as failure:  # the error that ended the training counts, not this one
-            if error is None:
-                raise
-            self._say(f"warning: {failure}")
-
     def _open(self) -> str:
         try:
-            return self._take()
+            file = self.storage.open()
+            holder = this_process(self._training.run, self._training.attempt, self.lease_seconds)
+            self._writer.lease = Lease(file, holder, where=str(self.storage))
+            self.storage.sweep()
+            return holder.nonce
         except Unreachable as error:
             if error.lasts:
                 raise
             raise Interruption(f"{self.storage} cannot be used now: {reason(error)}") from None
-
-    def _take(self) -> str:
-        file = self.storage.open()
-        holder = this_process(self._training.run, self._training.attempt, self.lease_seconds)
-        self._writer.lease = Lease(file, holder, where=str(self.storage))
-        self.storage.sweep()
-        return holder.nonce
 
 
 # A save beside the training: a thread writes, hashes and publishes, and its end is asked for, never told.

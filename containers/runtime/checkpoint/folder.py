@@ -60,7 +60,7 @@ class CheckpointFolder:
 
     def manifest(self, step: int) -> bytes:
         path = self._path(step)
-        if not disk.is_real_folder(path):
+        if not stat.S_ISDIR(path.lstat().st_mode):
             raise NotADirectoryError("it is a link or a file, not a folder")
         return disk.read_bounded(path / manifest.NAME, manifest.MOST_BYTES)
 

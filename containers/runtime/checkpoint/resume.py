@@ -259,18 +259,14 @@ class Search:
         check_sizes(self.storage, step, record)
         found = Resumed(storage=self.storage, manifest=record, rejected=frozenset())
         if self.take is not None:
-            self._try_to_take(found)
+            try:
+                self.take(found)
+            except (DamagedCheckpoint, Interruption):
+                raise
+            except Refusal as refusal:
+                self._refusals[found.step] = refusal
         for rank in range(self.collective.rank, record.world, self.collective.world):
             check_content(self.storage, record, rank, but=found.checked)
-
-    def _try_to_take(self, found: Resumed) -> None:
-        assert self.take is not None, "it was asked"
-        try:
-            self.take(found)
-        except (DamagedCheckpoint, Interruption):
-            raise
-        except Refusal as refusal:
-            self._refusals[found.step] = refusal
 
     def _refuse_or_start(self, mode: Mode, rejected: Mapping[int, str], seen: int) -> None:
         if seen and mode != "never":

@@ -151,17 +151,14 @@ def write_pieces(pieces: Sequence[FilePiece], write: Callable[[Parts], None]) ->
     header = encode_header(ordered)
     digests: list[str] = []
     write(_hashed(header, [tensor for _, tensor in ordered], digests))
-    told, begin, taken = [], len(header), 1
+    told: list[Json] = []
+    begin, taken = len(header), 1
     for key, tensor in ordered:
         piece, count = by_key[key], -(-tensor.data.nbytes // CHUNK_BYTES)
-        told.append(_told(piece, begin, digests[taken : taken + count]))
+        box: list[Json] = [list(piece.box.offsets), list(piece.box.shape)]
+        told.append([piece.name, piece.tensor.dtype, begin, *box, list(digests[taken : taken + count])])
         begin, taken = begin + tensor.data.nbytes, taken + count
     return {"bytes": begin, "header_bytes": len(header), "header_sha256": digests[0], "pieces": told}
-
-
-def _told(piece: FilePiece, begin: int, digests: list[str]) -> Json:
-    box: list[Json] = [list(piece.box.offsets), list(piece.box.shape)]
-    return [piece.name, piece.tensor.dtype, begin, *box, list(digests)]
 
 
 def _hashed(header: bytes, tensors: Sequence[TensorData], digests: list[str]) -> Parts:

@@ -242,7 +242,10 @@ def torch_collective(group: Any = None) -> Collective:
 
 def _gather(distributed: Any, group: Any, value: Json) -> list[Json]:
     torch = importlib.import_module("torch")
-    device = _device(torch, distributed, group)
+    # On the accelerator for its own backend, in memory for gloo and MPI.
+    kinds = {"nccl": "cuda", "hccl": "hpu", "xla": "xla", "neuron": "xla"}
+    backend = str(distributed.get_backend(group))
+    device = torch.device(next((kind for name, kind in kinds.items() if name in backend), "cpu"))
     world = distributed.get_world_size(group)
     encoded = json.dumps(value).encode()
     sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
@@ -252,11 +255,3 @@ def _gather(distributed: Any, group: Any, value: Json) -> list[Json]:
     parts = [torch.empty(widest, dtype=torch.uint8, device=device) for _ in range(world)]
     distributed.all_gather(parts, own, group=group)
     return [json.loads(bytes(part.cpu().numpy())) for part in parts]  # JSON does not mind the padding
-
-
-def _device(torch: Any, distributed: Any, group: Any) -> Any:
-    """Choose where collectives need their tensors: on the accelerator for its own backend, in memory for
-    gloo and MPI."""
-    kinds = {"nccl": "cuda", "hccl": "hpu", "xla": "xla", "neuron": "xla"}
-    backend = str(distributed.get_backend(group))
-    return torch.device(next((kind for name, kind in kinds.items() if name in backend), "cpu"))

@@ -72,7 +72,15 @@ class LaunchContract:
             raise InvalidContract(
                 f"the contract of rank {self.rank} cannot be passed through the environment: {self}"
             )
-        _check_places(self)
+        if self.rank < self.local_rank:
+            raise InvalidContract(
+                f"RANK is {self.rank}, below LOCAL_RANK, which is {self.local_rank}; that is impossible"
+            )
+        if self.local_world + self.nodes - 1 > self.world:
+            raise InvalidContract(
+                f"LOCAL_WORLD_SIZE is {self.local_world} on one of {self.nodes} nodes, WORLD_SIZE only "
+                f"{self.world}; every node has at least one rank"
+            )
 
     def to_environment(self) -> dict[str, str]:
         """Return what torch reads (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …) and the SLIPWAY_*
@@ -119,15 +127,3 @@ def promised_accelerator(environment: Mapping[str, str]) -> str | None:
     """Return what the node was promised with; None where that is none, or a yard's processors stand in."""
     is_there = environment.get(variables.ACCELERATOR) and variables.STAND_IN not in environment
     return values.identifier(environment, variables.ACCELERATOR) if is_there else None
-
-
-def _check_places(contract: LaunchContract) -> None:
-    if contract.rank < contract.local_rank:
-        raise InvalidContract(
-            f"RANK is {contract.rank}, below LOCAL_RANK, which is {contract.local_rank}; that is impossible"
-        )
-    if contract.local_world + contract.nodes - 1 > contract.world:
-        raise InvalidContract(
-            f"LOCAL_WORLD_SIZE is {contract.local_world} on one of {contract.nodes} nodes, WORLD_SIZE only "
-            f"{contract.world}; every node has at least one rank"
-        )

@@ -64,7 +64,13 @@ def hosts_of_sagemaker(environment: Mapping[str, str], root: Path) -> tuple[list
         hosts = _json(environment.get("SM_HOSTS", ""), source)
     else:
         source = f"/{_RESOURCES}"
-        record = _json(_read(root / _RESOURCES), source)
+        try:
+            text = read_text(root / _RESOURCES, _MOST_BYTES)
+        except UnusableFile as error:
+            raise InvalidContract(
+                error.message, hint="SageMaker writes it before it starts a container"
+            ) from None
+        record = _json(text, source)
         fields = record if isinstance(record, dict) else {}
         hosts, current = fields.get("hosts"), str(fields.get("current_host"))
     if not isinstance(hosts, list) or not 1 <= len(hosts) <= _MOST_HOSTS or current not in hosts:
@@ -90,15 +96,6 @@ def _end_of_first(text: str) -> int:
 def _natural(host: str) -> list[tuple[int, int, str]]:
     parts = re.split(r"([0-9]+)", host)
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_text(path, _MOST_BYTES)
-    except UnusableFile as error:
-        raise InvalidContract(
-            error.message, hint="SageMaker writes it before it starts a container"
-        ) from None
 
 
 def _json(text: str, source: str) -> object:
@@ -138,6 +135,14 @@ def batch(environment: Environment, machine: Machine) -> RankPosition:
     else:
         address = values.address(environment, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
     return _one_a_node(environment, (index - main) % nodes, nodes, address)
+
+
+_STEP = {
+    "NUM_TASKS": "SLURM_NTASKS",
+    "NUM_NODES": "SLURM_NNODES",
+    "NODELIST": "SLURM_JOB_NODELIST",
+    "TASKS_PER_NODE": "SLURM_TASKS_PER_NODE",
+}
 
 
 def slurm(environment: Environment, machine: Machine) -> RankPosition:
@@ -292,14 +297,6 @@ def contract_of(place: RankPosition, environment: Environment) -> LaunchContract
         usd_per_hour=values.dollars(environment, variables.USD_PER_HOUR),
         collective_seconds=seconds,
     )
-
-
-_STEP = {
-    "NUM_TASKS": "SLURM_NTASKS",
-    "NUM_NODES": "SLURM_NNODES",
-    "NODELIST": "SLURM_JOB_NODELIST",
-    "TASKS_PER_NODE": "SLURM_TASKS_PER_NODE",
-}
 
 
 def _mpi(environment: Environment, names: Mapping[str, str]) -> RankPosition:

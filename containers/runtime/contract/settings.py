@@ -85,21 +85,25 @@ class Settings:
             efa_interfaces=values.whole(environment, variables.EFA_INTERFACES, high=64, default=0),
             huge_pages=values.whole(environment, variables.HUGE_PAGES, high=_MOST_PAGES, default=0),
             is_stand_in=variables.STAND_IN in environment,
-            market=_one_of(environment, variables.MARKET, _MARKETS),
+            market=_market(environment),
             metadata_endpoint=_endpoint(environment),
             config_digest=environment.get(variables.CONFIG_DIGEST, ""),
             resume_after_signals=bool(
                 values.whole(environment, variables.RESUME_AFTER_SIGNALS, high=1, default=0)
             ),
-            **_seconds(environment),
+            **{
+                field: seconds
+                for field, variable in _SECONDS.items()
+                if (seconds := values.seconds(environment, variable)) is not None
+            },
         )
 
 
-def _one_of(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    """Return the chosen value, by default the first."""
-    given = environment.get(name) or allowed[0]
-    if given not in allowed:
-        raise InvalidContract(f"{name} is {shown(given)}, and must be {' or '.join(allowed)}")
+def _market(environment: Mapping[str, str]) -> str:
+    given = environment.get(variables.MARKET) or _MARKETS[0]
+    if given not in _MARKETS:
+        allowed = " or ".join(_MARKETS)
+        raise InvalidContract(f"{variables.MARKET} is {shown(given)}, and must be {allowed}")
     return given
 
 
@@ -108,11 +112,6 @@ def _endpoint(environment: Mapping[str, str]) -> str:
     if not _ENDPOINT.fullmatch(given):
         raise InvalidContract(f"{METADATA_VARIABLE} is {shown(given)}, and must be a URL such as {METADATA}")
     return given
-
-
-def _seconds(environment: Mapping[str, str]) -> dict[str, float]:
-    read = {field: values.seconds(environment, variable) for field, variable in _SECONDS.items()}
-    return {field: value for field, value in read.items() if value is not None}
 
 
 def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
@@ -135,23 +134,19 @@ _MOST_FILES = 2000
 
 def digest_of(settings: Settings) -> str:
     """Return a digest of the code, the arguments and what the backend adds, without the machine's own
-    paths."""
+    paths. The code is our whole package, and the file of a module that is not in it."""
     running = hashlib.sha256()
     shape = [settings.module, settings.arguments, settings.processes, settings.config_digest]
     running.update(json.dumps(shape).encode())
-    for name, path in sorted(_sources(settings.module).items()):
-        running.update(f"\0{name}\0".encode() + path.read_bytes())
-    return running.hexdigest()
-
-
-def _sources(module: str) -> dict[str, Path]:
-    """List our whole package, and the file of a module that is not in it."""
-    found: dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     for root in map(Path, containers.__path__):
         files = sorted(root.rglob("*.py"))[:_MOST_FILES]
-        found |= {str(path.relative_to(root)): path for path in files}
-    own = _file_of(module)
-    return found | ({f"module {module}": own} if own else {})
+        sources |= {str(path.relative_to(root)): path for path in files}
+    if own := _file_of(settings.module):
+        sources[f"module {settings.module}"] = own
+    for name, path in sorted(sources.items()):
+        running.update(f"\0{name}\0".encode() + path.read_bytes())
+    return running.hexdigest()
 
 
 def _file_of(module: str) -> Path | None:

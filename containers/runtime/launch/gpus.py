@@ -67,7 +67,11 @@ def findings(expected: int, root: Path, say: Say = warn) -> Iterator[str]:
         if failure or gpus is None:
             yield failure or f"{_SMI} -q -x answers with no XML"
     if gpus is not None:
-        gpus = _registered(gpus)
+        # Wait a moment for GPUs that still register with the NVSwitches, and describe all again.
+        ends = time.monotonic() + _FABRIC_SECONDS
+        while any(_of(gpu, "fabric/state") == "In Progress" for gpu in gpus) and time.monotonic() < ends:
+            time.sleep(_PAUSE_SECONDS)
+            gpus = _read(_ask((_SMI, "-q", "-x"), _SMI_SECONDS)[0]) or gpus
         if len(gpus) < expected:
             yield f"{_SMI} sees {len(gpus)} of {expected} GPUs"
         for index, gpu in enumerate(gpus):
@@ -106,15 +110,6 @@ def _read(text: str) -> list[Element] | None:
     with suppress(ElementTree.ParseError):
         return ElementTree.fromstring(text).findall("gpu")  # noqa: S314  # it comes from the driver's own program
     return None
-
-
-def _registered(gpus: list[Element]) -> list[Element]:
-    """Wait a moment for GPUs that still register with the NVSwitches, and describe all again."""
-    ends = time.monotonic() + _FABRIC_SECONDS
-    while any(_of(gpu, "fabric/state") == "In Progress" for gpu in gpus) and time.monotonic() < ends:
-        time.sleep(_PAUSE_SECONDS)
-        gpus = _read(_ask((_SMI, "-q", "-x"), _SMI_SECONDS)[0]) or gpus
-    return gpus
 
 
 def _name(index: int, gpu: Element) -> str:

@@ -16,11 +16,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slipway.containers.runtime import exit_reports
 from slipway.containers.runtime.contract import launchers, variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_position
-from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.exit_reports import ExitReport
 from slipway.containers.runtime.launch import assignment, supervise
@@ -33,7 +31,7 @@ from slipway.containers.runtime.launch.assignment import (
     read_node,
 )
 from slipway.containers.runtime.launch.node_roles import ChildSupervisor, MainSupervisor
-from slipway.containers.runtime.launch.supervise import Supervisor, Watch
+from slipway.containers.runtime.launch.supervise import Watch
 from slipway.containers.runtime.launch.team import Guard, RankCommand, Team
 from slipway.containers.runtime.observe.log_pump import LogPump
 from slipway.containers.runtime.observe.metric_files import relayed
@@ -46,9 +44,14 @@ _LOG_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    own, theirs = _split(sys.argv[1:] if arguments is None else arguments)
-    module = _parser().parse_args(own).module
-    code = _launch(module, theirs)
+    parser = argparse.ArgumentParser(
+        prog="python -m slipway.containers.runtime.launch",
+        usage="%(prog)s --module MODULE -- ARGUMENT…",
+    )
+    parser.add_argument("--module", required=True, help="the Python module that every rank runs")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    at = given.index("--") if "--" in given else len(given)  # everything after it belongs to the module
+    code = _launch(parser.parse_args(given[:at]).module, given[at + 1 :])
     _write_exit_code(code)
     return code
 
@@ -61,7 +64,12 @@ def _launch(module: str, arguments: list[str]) -> int:
     guard = Guard()  # before any thread
     pump = LogPump(node.place.rank)
     ending = _run(node, guard, pump)
-    _say_ending(ending, pump)
+    # People read the last lines of a job's log first.
+    if ending.tail and ending.code != 0:
+        pump.say(f"the last output of rank {ending.rank}:")
+        for line in ending.tail:
+            pump.say(f"  {line}")
+    pump.say(f"{'error: ' if ending.code else ''}{ending.reason}; exit code {ending.code}")
     if ending.code != 0:
         words = "\n".join([f"{ending.reason}; exit code {ending.code}", *ending.tail])
         _write_failure(os.environ, node.machine.root, words)
@@ -95,7 +103,7 @@ def _run(node: Node, guard: Guard, pump: LogPump) -> ExitReport:
         port = peers.meet(time.monotonic() + node.settings.rendezvous_seconds)
         return _train(node, peers, port, Team(node.machine, guard, pump), folder)
     except Refusal as refusal:
-        ending = exit_reports.of_refusal(refusal)
+        ending = ExitReport(code=refusal.exit_code, reason=str(refusal))
         if peers is not None:
             peers.tell({"end": ending.to_json()})
         return ending
@@ -124,34 +132,31 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
             for contract in contracts:
                 own = {variables.PROGRESS_FILE: str(progress.file_of(contract.rank))}
                 environment = {**rank_environment(node.environment, contract, folder), **own}
-                team.start(_command(node.settings, contract.rank, environment))
-            with supervise.listening(node.settings, peers.member.node, team.say) as notice:
-                return _supervisor(
-                    Watch(
-                        settings=node.settings,
-                        team=team,
-                        peers=peers,
-                        progress=progress,
-                        notice=notice,
-                        contract=contracts[0],
-                        has_accelerators=has_accelerators(node.environment),
-                        say=team.say,
-                        root=node.machine.root,
-                        signs=node.signs_after_failure,
+                team.start(
+                    RankCommand(
+                        rank=contract.rank,
+                        module=node.settings.module,
+                        arguments=node.settings.arguments,
+                        environment=environment,
                     )
-                ).run()
+                )
+            with supervise.listening(node.settings, peers.member.node, team.say) as notice:
+                watch = Watch(
+                    settings=node.settings,
+                    team=team,
+                    peers=peers,
+                    progress=progress,
+                    notice=notice,
+                    contract=contracts[0],
+                    has_accelerators=has_accelerators(node.environment),
+                    say=team.say,
+                    root=node.machine.root,
+                    signs=node.signs_after_failure,
+                )
+                role = MainSupervisor if peers.member.node == 0 else ChildSupervisor
+                return role(watch).run()
     finally:
         team.end()
-
-
-def _supervisor(watch: Watch) -> Supervisor:
-    return MainSupervisor(watch) if watch.peers.member.node == 0 else ChildSupervisor(watch)
-
-
-def _command(settings: Settings, rank: int, environment: Mapping[str, str]) -> RankCommand:
-    return RankCommand(
-        rank=rank, module=settings.module, arguments=settings.arguments, environment=environment
-    )
 
 
 def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
@@ -165,31 +170,6 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
         why = "is left from a build that was killed, and ranks would wait for it forever; delete it"
         lines += [f"warning: {lock} {why}" for lock in Path(given).glob("**/lock")]
     return lines
-
-
-def _say_ending(ending: ExitReport, pump: LogPump) -> None:
-    """Log how the job ended: people read the last lines of a job's log first."""
-    if ending.tail and ending.code != 0:
-        pump.say(f"the last output of rank {ending.rank}:")
-        for line in ending.tail:
-            pump.say(f"  {line}")
-    pump.say(f"{'error: ' if ending.code else ''}{ending.reason}; exit code {ending.code}")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m slipway.containers.runtime.launch",
-        usage="%(prog)s --module MODULE -- ARGUMENT…",
-    )
-    parser.add_argument("--module", required=True, help="the Python module that every rank runs")
-    return parser
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split our own arguments from the module's: everything after the first `--` belongs to the module."""
-    given = list(arguments)
-    at = given.index("--") if "--" in given else len(given)
-    return given[:at], given[at + 1 :]
 
 
 # The file in which a launcher looks for the reason of a failure: one row per launcher that has one.

@@ -29,7 +29,13 @@ class MainSupervisor(Supervisor):
         self._awaited = set(watch.peers.links)  # nodes whose ranks still run
         self._failures: list[ExitReport] = []
         self._stragglers = Stragglers(watch.say)
-        self._meeting = Meeting(_expected(watch), watch.root)
+        expected = Expected(
+            world=watch.contract.world,
+            port=watch.contract.main_port,
+            peers=frozenset(link.address for link in watch.peers.links.values()),
+            has_accelerators=watch.has_accelerators,
+        )
+        self._meeting = Meeting(expected, watch.root)
         self._decides_at = float("inf")
 
     def fail(self, ending: ExitReport) -> None:
@@ -94,15 +100,6 @@ class MainSupervisor(Supervisor):
             self.fail(ending)
         else:
             self.stopped.append(ending)
-
-
-def _expected(watch: Watch) -> Expected:
-    return Expected(
-        world=watch.contract.world,
-        port=watch.contract.main_port,
-        peers=frozenset(link.address for link in watch.peers.links.values()),
-        has_accelerators=watch.has_accelerators,
-    )
 
 
 class ChildSupervisor(Supervisor):

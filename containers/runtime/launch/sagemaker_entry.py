@@ -50,12 +50,12 @@ def _settings(text: str) -> dict[str, str]:
         given = None
     if not isinstance(given, dict):
         raise Refusal(f"{_SETTINGS} is {shown(text)}, and must be a JSON object")
-    return {name: _word(value) for name, value in given.items() if name not in _OF_LIBRARIES}
-
-
-def _word(value: object) -> str:
-    """Return a value as --set takes it; an SDK sends numbers and truths, too."""
-    return value if isinstance(value, str) else json.dumps(value)
+    # As --set takes them; an SDK sends numbers and truths, too.
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in given.items()
+        if name not in _OF_LIBRARIES
+    }
 
 
 if __name__ == "__main__":

@@ -71,7 +71,14 @@ class Supervisor:
     def run(self) -> ExitReport:
         """Return how the job ended; no rank of this node is left then."""
         while self.verdict is None:
-            self._turn()
+            for event in self.watch.peers.poll(_POLL_SECONDS):
+                self.hear(event)
+            self._obey_signals()
+            for ending in self.watch.team.reap():
+                self._rank_ended(ending)
+            self._watch_time()
+            self._watch_progress()
+            self.conclude()
         self._end_ranks(self.verdict)
         self.say_farewell(self.verdict)
         return self.verdict
@@ -120,16 +127,6 @@ class Supervisor:
     def _stop_here(self, why: str) -> None:
         self.stop(Stop(why=why, node=self.watch.peers.member.node))
 
-    def _turn(self) -> None:
-        for event in self.watch.peers.poll(_POLL_SECONDS):
-            self.hear(event)
-        self._obey_signals()
-        for ending in self.watch.team.reap():
-            self._rank_ended(ending)
-        self._watch_time()
-        self._watch_progress()
-        self.conclude()
-
     def _obey_signals(self) -> None:
         for number in self.watch.peers.signals.received():
             if self.kills_at is not None and number == signal.SIGINT:
@@ -169,17 +166,14 @@ class Supervisor:
             return
         running = self.watch.team.running()
         self.watch.progress.look(running)
-        self._compare_paces()
+        if time.monotonic() - self._compared > _PACE_SECONDS:
+            self._compared = time.monotonic()
+            self.tell_paces(self.watch.progress.paces())
         stuck = self.watch.progress.stuck(running)
         if stuck:
             self._has_failed = True
             states = {rank: linux.state(running[rank], self.watch.root) for rank in stuck}
             self.fail(_hang(stuck, states, self.watch))
-
-    def _compare_paces(self) -> None:
-        if time.monotonic() - self._compared > _PACE_SECONDS:
-            self._compared = time.monotonic()
-            self.tell_paces(self.watch.progress.paces())
 
     def _end_ranks(self, verdict: ExitReport) -> None:
         team = self.watch.team

@@ -108,18 +108,16 @@ class Team:
         has ended."""
         self.kill()
         ends = time.monotonic() + _SWEEP_SECONDS
-        while (
-            strays := self._strays()
-        ) and time.monotonic() < ends:  # one waiting for a dead disk never ends
+        while time.monotonic() < ends:  # one waiting for a dead disk never ends
+            strays = [pid for pid in linux.children(self._machine.root) if pid != self._guard.pid]
+            if not strays:
+                break
             for pid in strays:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(_PAUSE_SECONDS)
             self.reap()
         self._guard.dismiss()
-
-    def _strays(self) -> list[int]:
-        return [pid for pid in linux.children(self._machine.root) if pid != self._guard.pid]
 
     def _ending(self, rank: int, status: int) -> ExitReport:
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL

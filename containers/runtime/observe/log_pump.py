@@ -61,11 +61,8 @@ class LineCutter:
 def harmless(line: bytes) -> str:
     if _PLAIN.fullmatch(line):
         return line.decode("ascii")
-    return _HARMFUL.sub(_escaped, line.decode("utf-8", errors="backslashreplace"))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+    text = line.decode("utf-8", errors="backslashreplace")
+    return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 STDOUT, STDERR = 1, 2

@@ -211,11 +211,7 @@ class Heartbeat:
             fresh.write_bytes(content)
             fresh.replace(self._path)
         except OSError:  # a full disk, say: a launcher that sees no beat would take this rank for stuck
-            self._overwrite(content)
-
-    def _overwrite(self, content: bytes) -> None:
-        """Write over the last beat, which takes no room on a disk that has none."""
-        assert self._path is not None, "somebody watches"
-        with suppress(OSError), self._path.open("r+b", buffering=0) as file:
-            file.write(content)
-            file.truncate()
+            # To write over the last beat takes no room on a disk that has none.
+            with suppress(OSError), self._path.open("r+b", buffering=0) as file:
+                file.write(content)
+                file.truncate()

@@ -222,7 +222,10 @@ def first_record(wall_time: float) -> bytes:
 
 
 def scalars_record(wall_time: float, step: int, scalars: Mapping[str, float]) -> bytes:
-    values = b"".join(_VALUE + _counted(_scalar(tag, value)) for tag, value in scalars.items())
+    values = b""
+    for tag, value in scalars.items():
+        scalar = _TAG + _counted(tag.encode()) + _SIMPLE_VALUE + struct.pack("<f", _as_float32(value))
+        values += _VALUE + _counted(scalar)
     event = _WALL_TIME + struct.pack("<d", wall_time) + _STEP + _varint(step) + _SUMMARY + _counted(values)
     return _record(event)
 
@@ -251,10 +254,6 @@ def _record(data: bytes) -> bytes:
 def masked_crc(data: bytes) -> bytes:
     crc = crc32c(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF)
-
-
-def _scalar(tag: str, value: float) -> bytes:
-    return _TAG + _counted(tag.encode()) + _SIMPLE_VALUE + struct.pack("<f", _as_float32(value))
 
 
 def _as_float32(value: float) -> float:

@@ -43,7 +43,10 @@ class Hub(Peers):
                 self._admit_all(min(deadline, time.monotonic() + _TOLD_SECONDS))
             raise unhealthy(self.member.node, self.member.host, self.member.findings)
         self._admit_all(deadline)
-        self._close_door()
+        for link in list(self._strangers):
+            self._turn_away(link)
+        self.selector.unregister(self._listener)
+        self._listener.close()
         port = peers.free_port(self.port + 1)
         self.tell({"go": port})
         return port
@@ -51,16 +54,30 @@ class Hub(Peers):
     def _admit_all(self, deadline: float) -> None:
         while len(self.links) < self.member.nodes - 1:
             if time.monotonic() > deadline:
-                raise Interruption(self._missing(), hint="see why their containers did not start, or died")
+                absent = [node for node in range(1, self.member.nodes) if node not in self.links]
+                named = ", ".join(map(str, absent[:_MOST_NAMED]))
+                more = ", …" if len(absent) > _MOST_NAMED else ""
+                raise Interruption(
+                    f"{len(absent)} of {self.member.nodes} nodes did not arrive in time: "
+                    f"node index {named}{more}",
+                    hint="see why their containers did not start, or died",
+                )
             for event in self.poll(_POLL_SECONDS):
                 if event.lost is not None:
                     raise Interruption(f"lost before the training began: {event.lost}")
-            self._dismiss()
+            now = time.monotonic()
+            # Who says nothing holds a descriptor for no reason.
+            for link in [link for link in self._strangers if now - link.born > _PROOF_SECONDS]:
+                self._turn_away(link)
             self.stop_if_asked()
 
     def ready(self, who: object) -> None:
         if isinstance(who, PeerLink) and who in self._strangers:
-            self._hear(who)
+            hello = who.receive_one()
+            if hello is not None:
+                self._admit(who, hello)
+            elif who.lost is not None:
+                self._turn_away(who)
         elif who is None and self._listener.fileno() >= 0:
             self._accept()
 
@@ -79,13 +96,6 @@ class Hub(Peers):
         self._strangers.add(link)
         self.watch(link)
         link.send({"slipway": 1, "nonce": link.nonce})
-
-    def _hear(self, link: PeerLink) -> None:
-        hello = link.receive_one()
-        if hello is not None:
-            self._admit(link, hello)
-        elif link.lost is not None:
-            self._turn_away(link)
 
     def _admit(self, link: PeerLink, hello: Message) -> None:
         node, nonce = hello.get("node"), hello.get("nonce")
@@ -123,24 +133,6 @@ class Hub(Peers):
             self.links[link.node] = link
             raise unhealthy(link.node, link.host, tuple(map(str, findings)))
 
-    def _missing(self) -> str:
-        absent = [node for node in range(1, self.member.nodes) if node not in self.links]
-        named = ", ".join(map(str, absent[:_MOST_NAMED])) + (", …" if len(absent) > _MOST_NAMED else "")
-        return f"{len(absent)} of {self.member.nodes} nodes did not arrive in time: node index {named}"
-
-    def _dismiss(self) -> None:
-        """Close connections that say nothing: each holds a descriptor for no reason."""
-        now = time.monotonic()
-        for link in list(self._strangers):
-            if now - link.born > _PROOF_SECONDS:
-                self._turn_away(link)
-
     def _turn_away(self, link: PeerLink) -> None:
         self._strangers.discard(link)
         self.drop(link)
-
-    def _close_door(self) -> None:
-        for link in list(self._strangers):
-            self._turn_away(link)
-        self.selector.unregister(self._listener)
-        self._listener.close()

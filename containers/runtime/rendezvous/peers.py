@@ -70,12 +70,18 @@ class Peers:
         It reads before it judges silence: a launcher that was itself stopped finds its peers' heartbeats
         waiting.
         """
-        self._beat()
+        now = time.monotonic()
+        if now - self._beaten >= self._beat_seconds:
+            self._beaten = now
+            self.tell({"beat": True})
         for key, _ in self.selector.select(min(timeout, self._beat_seconds)):
             self.ready(key.data)
         self._forgive_own_absence()
         events = [event for link in list(self.links.values()) for event in self._events(link)]
-        self.forget_lost()
+        for node, link in list(self.links.items()):
+            if link.lost is not None:
+                self.drop(link)
+                del self.links[node]
         return events
 
     def tell(self, message: Message) -> None:
@@ -102,12 +108,6 @@ class Peers:
         if self.signals.received():
             raise StoppedBeforeStart("asked to stop before the training had begun")
 
-    def forget_lost(self) -> None:
-        for node, link in list(self.links.items()):
-            if link.lost is not None:
-                self.drop(link)
-                del self.links[node]
-
     def _forgive_own_absence(self) -> None:
         """Count silence only while this launcher listens.
 
@@ -130,12 +130,6 @@ class Peers:
         if link.lost is not None:
             found.append(PeerEvent(node=link.node, lost=f"node {link.node} ({link.host}): {link.lost}"))
         return [event for event in found if event.message is None or "beat" not in event.message]
-
-    def _beat(self) -> None:
-        now = time.monotonic()
-        if now - self._beaten >= self._beat_seconds:
-            self._beaten = now
-            self.tell({"beat": True})
 
 
 class Alone(Peers):

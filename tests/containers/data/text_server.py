@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
+from slipway.containers.data.sources import source_url
 from tests.local_server import QuietHandler, serving
+
+
+def forget_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask servers directly, over connections of this test's own."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    source_url.connections.cache_clear()
 
 
 @dataclass(slots=True)

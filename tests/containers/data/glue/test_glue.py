@@ -8,8 +8,6 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-import tokenizers
-
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.node_rows import EncodedRows
 from slipway.containers.data.glue.tasks import TASKS, Split, Task, find_task
@@ -17,6 +15,7 @@ from slipway.containers.data.glue.texts import TRAIN, TaskTable, Texts, open_tab
 from slipway.containers.data.glue.tokens import WordPieces
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.samples.texts import write_task
+from tests.containers.data.tokens.reference.words import library_tokenizer
 
 # A line of each official train.tsv: the columns as GLUE's download has them, and what should be read.
 HEADINGS = {
@@ -163,14 +162,10 @@ def pieces(longest: int) -> WordPieces:
 
 
 def _their_rows(texts: Texts, longest: int) -> list[tuple[list[int], int]]:
-    from tokenizers.models import WordPiece
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
     from tokenizers.processors import BertProcessing
 
     numbers = sample_vocabulary().numbers
-    tokenizer = tokenizers.Tokenizer(WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    tokenizer = library_tokenizer(sample_vocabulary(), lowercase=True)
     tokenizer.post_processor = BertProcessing(("[SEP]", numbers["[SEP]"]), ("[CLS]", numbers["[CLS]"]))
     tokenizer.enable_truncation(longest, strategy="longest_first")
     encoded = [tokenizer.encode(*pair) for pair in zip(texts.first, texts.second, strict=True)]

@@ -18,7 +18,7 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue import node_rows as made_rows
 from slipway.containers.data.glue.node_rows import EncodedRows, Examples, node_rows
 from slipway.containers.data.glue.tasks import TASKS
-from slipway.containers.data.glue.texts import TRAIN, Texts, open_table
+from slipway.containers.data.glue.texts import TRAIN, Texts, open_table, read_texts
 from slipway.containers.data.glue.tokens import WordPieces
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.samples.texts import write_task
@@ -70,7 +70,9 @@ def test_the_ranks_of_a_node_make_each_stretch_once_and_map_all(folder: Path, en
         found = list(node.map(lambda rank: opened(folder, encoder, rank, 2), range(2)))
     assert sum(encoder.made) == ROWS
     assert len(encoder.made) > 3
-    whole = _at_once(folder)
+    table = open_table(str(folder), TASKS["mrpc"], TRAIN)
+    pieces = WordPieces(vocabulary=sample_vocabulary(), is_cased=False, longest=32)
+    whole = pieces.encode(read_texts(table, *table.pieces(1 << 30)))
     for examples in found:
         assert isinstance(examples.ids.base, np.memmap)
         assert examples.ids.tolist() == whole.ids.tolist()
@@ -80,14 +82,6 @@ def test_the_ranks_of_a_node_make_each_stretch_once_and_map_all(folder: Path, en
     assert found[0].digest == found[1].digest
     opened(folder, encoder)
     assert sum(encoder.made) == ROWS, "the next attempt on the node maps them"
-
-
-def _at_once(folder: Path) -> EncodedRows:
-    from slipway.containers.data.glue.texts import read_texts
-
-    table = open_table(str(folder), TASKS["mrpc"], TRAIN)
-    encoder = WordPieces(vocabulary=sample_vocabulary(), is_cased=False, longest=32)
-    return encoder.encode(read_texts(table, *table.pieces(1 << 30)))
 
 
 def test_what_was_made_before_it_was_killed_is_kept(

@@ -15,7 +15,7 @@ from slipway.containers.data.sources import source_url
 from slipway.containers.data.sources.locations import VARIABLE, check_address, open_source
 from slipway.containers.recipes.prepare_bert.config import decode_arguments
 from slipway.containers.training.settings import InvalidSettings
-from tests.containers.data.text_server import Served, serving_text
+from tests.containers.data.text_server import Served, forget_proxies, serving_text
 
 LINK_LOCAL = "a link-local address such as the metadata service's; give another host"
 PRIVATE = "which is not public; give a public address"
@@ -63,17 +63,8 @@ REFUSED = [
 @pytest.fixture(autouse=True)
 def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_url, "RETRIES", source_url.RETRIES.new(total=0))
-    for name in (
-        VARIABLE,
-        "http_proxy",
-        "https_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "all_proxy",
-        "ALL_PROXY",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    source_url.connections.cache_clear()
+    monkeypatch.delenv(VARIABLE, raising=False)
+    forget_proxies(monkeypatch)
 
 
 @pytest.fixture

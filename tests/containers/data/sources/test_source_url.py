@@ -17,7 +17,7 @@ from slipway.containers.data.sources import source_url
 from slipway.containers.data.sources.locations import open_source
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.rows.test_prepare import command, rows_of
-from tests.containers.data.text_server import Served, serving_text
+from tests.containers.data.text_server import Served, forget_proxies, serving_text
 
 SECRET = "s3cret-Signature"
 
@@ -32,9 +32,7 @@ def served(corpus: Path) -> Iterator[Served]:
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_url, "RETRIES", source_url.RETRIES.new(backoff_factor=0))
     monkeypatch.setenv("SLIPWAY_PRIVATE_HOSTS", "127.0.0.1, localhost")
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    source_url.connections.cache_clear()
+    forget_proxies(monkeypatch)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

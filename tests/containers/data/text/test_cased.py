@@ -6,14 +6,13 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway.containers.data.text.words import chunks_of, words_of
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, SPECIAL, TokenSettings, Vocabulary
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from tests.containers.data.tokens.reference.words import WordPieces
+from tests.containers.data.tokens.reference.words import WordPieces, library_tokenizer
 from tests.containers.data.tokens.test_tokens import EXAMPLES, LETTERS, interesting
 
 ENTRIES = ("Un", "##aff", "##able", "É", "##É", "Par", "##is", *LETTERS, *LETTERS.upper())
@@ -30,20 +29,14 @@ def their_words(text: str) -> list[str]:
     return [word for word, _ in BertPreTokenizer().pre_tokenize_str(clean)]
 
 
-def their_ids(text: str) -> list[int]:
-    from tokenizers.models import WordPiece
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
-
-    tokenizer = tokenizers.Tokenizer(WordPiece(VOCABULARY.numbers, unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=False)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-    return ids
-
-
+LIBRARY = library_tokenizer(VOCABULARY, lowercase=False)
 OURS = WordPieces(VOCABULARY, cased=True)
 COMPILED = NativeEngine(TokenSettings(phase=1, vocabulary=VOCABULARY, seed=0, duplicates=1, cased=True))
+
+
+def their_ids(text: str) -> list[int]:
+    ids: list[int] = LIBRARY.encode(text, add_special_tokens=False).ids
+    return ids
 
 
 def our_ids(text: str) -> list[int]:

@@ -54,7 +54,8 @@ def test_a_rank_that_cannot_write_fails_the_save_on_all_and_leaves_the_older_one
         with opened(tmp_path, collective=collective) as checkpoints:
             save(checkpoints, 1, collective.rank)
             if collective.rank == 1:
-                _limit_files(1000)
+                _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
             try:
                 save(checkpoints, 2, collective.rank)
             except SaveFailed as refused:
@@ -63,11 +64,6 @@ def test_a_rank_that_cannot_write_fails_the_save_on_all_and_leaves_the_older_one
 
     assert in_processes(2, body) == [50, 50]
     assert steps(tmp_path) == ["step-0000000001"]
-
-
-def _limit_files(most_bytes: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
 
 
 @contextmanager

@@ -28,17 +28,10 @@ from slipway.containers.runtime.errors import Refusal
 def tensors(draw: st.DrawFn) -> TensorData:
     dtype = draw(st.sampled_from(sorted(tensor_file.ITEM_BYTES)))
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
-    count = 1
-    for side in shape:
-        count *= side
-    size = count * tensor_file.ITEM_BYTES[dtype]
+    size = math.prod(shape) * tensor_file.ITEM_BYTES[dtype]
     return TensorData(
         dtype=dtype, shape=shape, data=memoryview(draw(st.binary(min_size=size, max_size=size)))
     )
-
-
-def digest(content: bytes) -> Digest:
-    return Digest(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
 def read(path: Path, content: bytes) -> dict[str, TensorData]:
@@ -68,7 +61,7 @@ def test_tensors_come_back_as_they_were_saved(
     path = tmp_path_factory.mktemp("tensors") / "file"
     written = write_tensors(path, saved)
     content = path.read_bytes()
-    assert written == digest(content)
+    assert written == Digest(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
     assert read(path, content) == saved
 
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, words_of
 from slipway.containers.data.tokens.engine import UNKNOWN, Vocabulary
 
 MOST_CHUNKS = 1 << 18
 LONGEST_KEPT = 64
+
+
+def library_tokenizer(vocabulary: Vocabulary, *, lowercase: bool) -> Any:
+    """Return what the tokenizers library makes of the vocabulary: the truth about its tokens."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    tokenizer = Tokenizer(WordPiece(vocabulary.numbers, unk_token=UNKNOWN))
+    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer
 
 
 class WordPieces:
