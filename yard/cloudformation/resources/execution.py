@@ -95,7 +95,8 @@ class JudgedLookups:
     role_arn: str
 
     def parameter(self, name: str) -> str:
-        self._check("ssm", "GetParameters", Names=[_without_version(name)])
+        without_version = name if name.startswith("arn:") else name.partition(":")[0]
+        self._check("ssm", "GetParameters", Names=[without_version])
         return self.lookups.parameter(name)
 
     def secret(self, name: str, stage: str, version: str) -> str:
@@ -123,7 +124,3 @@ class JudgedLookups:
 def lookups_of(lookups: Lookups, region: str, role_arn: str | None) -> Lookups:
     """Return the lookups of a stack with this role."""
     return JudgedLookups(lookups=lookups, region=region, role_arn=role_arn) if role_arn else lookups
-
-
-def _without_version(name: str) -> str:
-    return name if name.startswith("arn:") else name.partition(":")[0]
