@@ -149,21 +149,9 @@ def _buckets() -> Mapping[str, Any]:
     return found
 
 
-def _ec2_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("ec2", region).tags.get(id_, {}))
-
-
 def _secret_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
     secret = moto_backend("secretsmanager", region).secrets.get(arn)
     return {tag["Key"]: tag["Value"] for tag in (secret.tags or [])} if secret else {}
-
-
-def _batch_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("batch", region).list_tags_for_resource(arn))
-
-
-def _key_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("kms", region).tagger.get_tag_dict_for_resource(id_))
 
 
 def _training_tags(region: str, name: str, _arn: str) -> Mapping[str, str]:
@@ -171,15 +159,13 @@ def _training_tags(region: str, name: str, _arn: str) -> Mapping[str, str]:
     return {tag["Key"]: tag["Value"] for tag in job.tags} if job else {}
 
 
-def _file_system_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("efs", region).tagging_service.get_tag_dict_for_resource(id_))
-
-
 _TAGS: Mapping[str, Callable[[str, str, str], Mapping[str, str]]] = {
-    "batch": _batch_tags,
-    "ec2": _ec2_tags,
-    "elasticfilesystem": _file_system_tags,
-    "kms": _key_tags,
+    "batch": lambda region, _id, arn: dict(moto_backend("batch", region).list_tags_for_resource(arn)),
+    "ec2": lambda region, id_, _arn: dict(moto_backend("ec2", region).tags.get(id_, {})),
+    "elasticfilesystem": lambda region, id_, _arn: dict(
+        moto_backend("efs", region).tagging_service.get_tag_dict_for_resource(id_)
+    ),
+    "kms": lambda region, id_, _arn: dict(moto_backend("kms", region).tagger.get_tag_dict_for_resource(id_)),
     "sagemaker": _training_tags,
     "secretsmanager": _secret_tags,
 }
