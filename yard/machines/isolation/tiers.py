@@ -93,15 +93,11 @@ class Tier:
         return not self.obstacle()
 
 
-def _obstacle_of_root() -> str:
-    return "this user is not root" if os.geteuid() != 0 else _try("root")
-
-
 TIERS = (
     Tier(
         name="root",
         isolated=True,
-        obstacle=_obstacle_of_root,
+        obstacle=lambda: "this user is not root" if os.geteuid() != 0 else _try("root"),
         words=f"namespaces made as root: {_OWN} for each node",
     ),
     Tier(
