@@ -101,17 +101,13 @@ def required(*, folder: Path | None = None) -> YardState:
 
 def obituary(folder: Path, state: YardState) -> str:
     """Say that this yard died, when it last wrote to its log, and what was lost."""
-    life = f"the one started at {_clock(state.started_at)} died after {_last_heard(folder, state)}"
-    return f"{life} without being stopped; its stacks, files and jobs were in its memory and are lost"
-
-
-def _last_heard(folder: Path, state: YardState) -> str:
-    """Return the time of the last request, since the yard logs every one."""
     try:
-        seconds = (folder / LOG_FILE).stat().st_mtime
+        seconds = (folder / LOG_FILE).stat().st_mtime  # of the last request, since the yard logs every one
+        heard = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except FileNotFoundError:
-        return _clock(state.started_at)
-    return _clock(datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds"))
+        heard = state.started_at
+    life = f"the one started at {_clock(state.started_at)} died after {_clock(heard)}"
+    return f"{life} without being stopped; its stacks, files and jobs were in its memory and are lost"
 
 
 def _clock(moment: str) -> str:

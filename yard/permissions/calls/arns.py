@@ -163,23 +163,20 @@ def _automation(call: AskedCall) -> Iterator[str]:
 
 
 def _instance_of_command(call: AskedCall) -> Iterator[str]:
+    targets = call.parameters.get("Targets")
     ids = [
         *found(call.parameters, "InstanceIds[]"),
         *found(call.parameters, "InstanceId"),
         *found(call.parameters, "Target"),  # StartSession
         *(
             value
-            for target in _items(call.parameters.get("Targets"))
-            if str(target.get("Key", "")).lower() == "instanceids"
+            for target in (targets if isinstance(targets, list) else ())
+            if isinstance(target, Mapping) and str(target.get("Key", "")).lower() == "instanceids"
             for value in found(target, "Values[]")
         ),
     ]
-    for instance in ids or (["*"] if call.parameters.get("Targets") else []):
+    for instance in ids or (["*"] if targets else []):
         yield arn("ec2", call.region, f"instance/{instance}")
-
-
-def _items(value: object) -> list[Mapping[str, object]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
