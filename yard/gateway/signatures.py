@@ -96,7 +96,8 @@ def check(environ: Environ, signature: Signature, key: Key, body: bytes) -> None
             f"There were headers present in the request which were not signed: {', '.join(hidden)}",
             status=403,
         )
-    if not hmac.compare_digest(expected(environ, signature, key, payload).encode(), signature.value.encode()):
+    expected = _EXPECTED[signature.way](environ, signature, key, payload)
+    if not hmac.compare_digest(expected.encode(), signature.value.encode()):
         raise _mismatch(key)
     if signature.service == S3 and payload not in UNHASHED:
         environ["wsgi.input"] = checked(environ, payload)
@@ -316,11 +317,6 @@ class Signature:
     lasts_s: int | None = None  # only for a presigned URL
 
 
-def expected(environ: Environ, signature: Signature, key: Key, payload: str) -> str:
-    """Return this key's signature of this request; `payload` is the body's hash, or S3's value for none."""
-    return _EXPECTED[signature.way](environ, signature, key, payload)
-
-
 def unsigned_headers(environ: Environ, signature: Signature) -> list[str]:
     """Return the headers that AWS requires to be signed but are not. Version 2 signs them all."""
     if signature.way is Way.OLD_QUERY:
@@ -382,6 +378,7 @@ def _version_2(environ: Environ, signature: Signature, key: Key, _payload: str) 
     )
 
 
+# Way of signing -> the key's signature of a request; the payload is the body's hash, or S3's value for none.
 _EXPECTED: Mapping[Way, Callable[[Environ, Signature, Key, str], str]] = {
     Way.HEADER: _version_4,
     Way.QUERY: _version_4,

@@ -61,10 +61,10 @@ def begun(context: Context, provider: Provider, verb: str, properties: Mapping[s
 def _stated(kind: str, verb: str) -> list[str]:
     """List the actions that make, change or delete such a resource, for example athena:CreateWorkGroup."""
     name = kind.rpartition("::")[2].lower()
-    actions = [action.partition(":")[2].lower() for action in schemas.permissions(kind, verb)]
-    named = {action for action in actions if action.endswith(name) and not action.startswith(_READS)}
     return sorted(
-        action for action in schemas.permissions(kind, verb) if action.partition(":")[2].lower() in named
+        action
+        for action in schemas.permissions(kind, verb)
+        if (word := action.partition(":")[2].lower()).endswith(name) and not word.startswith(_READS)
     )
 
 
