@@ -65,26 +65,23 @@ class _Measure:
             if depth > MOST_DEPTH:
                 raise _too_deep()
             self._open.add(id(node))
-            self._found[id(node)] = self._measured(node, depth)
+            below = [self.of(child, depth + 1) for child in _children(node)]
+            length = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+            size = _Size(
+                values=1 + sum(size.values for size in below),
+                characters=length + sum(size.characters for size in below),
+                height=1 + max((size.height for size in below), default=0),
+            )
+            if size.height > MOST_DEPTH:
+                raise _too_deep()
+            if size.values > MOST_VALUES or size.characters > MOST_CHARACTERS:
+                raise UnfitYaml(
+                    f"with its aliases written out it holds more than {MOST_VALUES} values or "
+                    f"{MOST_CHARACTERS} characters; write fewer aliases"
+                )
+            self._found[id(node)] = size
             self._open.remove(id(node))
         return self._found[id(node)]
-
-    def _measured(self, node: yaml.Node, depth: int) -> _Size:
-        below = [self.of(child, depth + 1) for child in _children(node)]
-        length = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        size = _Size(
-            values=1 + sum(size.values for size in below),
-            characters=length + sum(size.characters for size in below),
-            height=1 + max((size.height for size in below), default=0),
-        )
-        if size.height > MOST_DEPTH:
-            raise _too_deep()
-        if size.values > MOST_VALUES or size.characters > MOST_CHARACTERS:
-            raise UnfitYaml(
-                f"with its aliases written out it holds more than {MOST_VALUES} values or "
-                f"{MOST_CHARACTERS} characters; write fewer aliases"
-            )
-        return size
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:

@@ -79,17 +79,15 @@ def _reply(status: int, body: object) -> Reply:
     )
 
 
-def _health(_body: object) -> dict[str, Any]:
-    return {"pid": os.getpid()}
-
-
 def _status(_body: object) -> dict[str, Any]:
+    from slipway.yard.cloudformation.resources.registry import fidelities
+
     return {
         "pid": os.getpid(),
         "uptime_s": round(time.monotonic() - _STARTED),
         "memory_mib": _memory_mib(),
         "stacks": _stacks(),
-        "resource_types": _fidelities(),
+        "resource_types": {name: fidelity.value for name, fidelity in sorted(fidelities().items())},
         "refused": [
             f"{service}:{name}: {why}" for (service, name), why in sorted(pretending.REASONS.items())
         ],
@@ -127,12 +125,6 @@ def _stacks() -> list[dict[str, str]]:
         for stack in describe({}, region)["Stacks"]
     ]
     return sorted(found, key=lambda stack: (stack["region"], stack["name"]))
-
-
-def _fidelities() -> Mapping[str, str]:
-    from slipway.yard.cloudformation.resources.registry import fidelities
-
-    return {name: fidelity.value for name, fidelity in sorted(fidelities().items())}
 
 
 def _add_fault(rule: object) -> list[dict[str, Any]]:
@@ -258,7 +250,7 @@ def _reset(_body: object) -> None:
 
 
 _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
-    ("GET", HEALTH): _health,  # unsigned: it tells no more than `ps`
+    ("GET", HEALTH): lambda _body: {"pid": os.getpid()},  # unsigned: it tells no more than `ps`
     ("GET", "/status"): _status,
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,

@@ -50,7 +50,13 @@ def exported(yard: Yard, present: Mapping[str, str]) -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         "CDK_DISABLE_VERSION_CHECK": "true",
     }
-    return variables | _around_proxies(present)
+    if any(present.get(name) for name in PROXIES):
+        # Exempt the yard from proxies: for one on another machine, the loopback address is its own.
+        without = present.get("no_proxy") or present.get("NO_PROXY") or ""
+        listed = [name for name in without.split(",") if name]
+        variables["NO_PROXY"] = ",".join(dict.fromkeys([*listed, HOST, "localhost"]))
+        variables["no_proxy"] = variables["NO_PROXY"]
+    return variables
 
 
 def unset(present: Mapping[str, str]) -> tuple[str, ...]:
@@ -63,15 +69,6 @@ def script(shell: str, yard: Yard, present: Mapping[str, str]) -> str:
     lines = [words.unset(name) for name in unset(present)]
     lines += [words.export(name, value) for name, value in exported(yard, present).items()]
     return "\n".join(lines) + "\n"
-
-
-def _around_proxies(present: Mapping[str, str]) -> dict[str, str]:
-    """Exempt the yard from proxies: for a proxy on another machine, the loopback address is its own."""
-    if not any(present.get(name) for name in PROXIES):
-        return {}
-    listed = [name for name in (present.get("no_proxy") or present.get("NO_PROXY") or "").split(",") if name]
-    without = ",".join(dict.fromkeys([*listed, HOST, "localhost"]))
-    return {"NO_PROXY": without, "no_proxy": without}
 
 
 def _fish_escaped(value: str) -> str:

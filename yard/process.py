@@ -101,17 +101,13 @@ def required(*, folder: Path | None = None) -> YardState:
 
 def obituary(folder: Path, state: YardState) -> str:
     """Say that this yard died, when it last wrote to its log, and what was lost."""
-    life = f"the one started at {_clock(state.started_at)} died after {_last_heard(folder, state)}"
-    return f"{life} without being stopped; its stacks, files and jobs were in its memory and are lost"
-
-
-def _last_heard(folder: Path, state: YardState) -> str:
-    """Return the time of the last request, since the yard logs every one."""
     try:
-        seconds = (folder / LOG_FILE).stat().st_mtime
+        seconds = (folder / LOG_FILE).stat().st_mtime  # of the last request, since the yard logs every one
+        heard = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except FileNotFoundError:
-        return _clock(state.started_at)
-    return _clock(datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds"))
+        heard = state.started_at
+    life = f"the one started at {_clock(state.started_at)} died after {_clock(heard)}"
+    return f"{life} without being stopped; its stacks, files and jobs were in its memory and are lost"
 
 
 def _clock(moment: str) -> str:
@@ -153,23 +149,7 @@ def _start(folder: Path, port: int | None, faults: ChosenFaults | None) -> YardS
     command = [sys.executable, "-m", "slipway.yard.server", "--home", str(folder)]
     command += ["--port", str(port or DEFAULT_PORT)] + (["--only-that-port"] if port else [])
     command += faults.arguments() if faults else []
-    with open(folder / LOG_FILE, "ab", opener=private) as log:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            env=_environment(folder),
-            start_new_session=True,  # Ctrl-C in this terminal must not stop the yard
-        )
-    _children[child.pid] = child
-    return _wait_for(child, folder)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in FORGOTTEN}
-    return inherited | {
+    environment = {name: value for name, value in os.environ.items() if name not in FORGOTTEN} | {
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -177,11 +157,26 @@ def _environment(folder: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": str(folder / SCRATCH_FOLDER),
     }
+    with open(folder / LOG_FILE, "ab", opener=private) as log:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,  # Ctrl-C in this terminal must not stop the yard
+        )
+    _children[child.pid] = child
+    return _wait_for(child, folder)
 
 
 def _wait_for(child: subprocess.Popen[bytes], folder: Path) -> YardState:
     def is_decided() -> bool:
-        return child.poll() is not None or _is_ready(folder, child.pid)
+        if child.poll() is not None:
+            return True
+        state = read_state(folder)
+        return state is not None and state.pid == child.pid and is_answering(state.endpoint)
 
     if not _until(is_decided, START_TIMEOUT_S):
         child.kill()
@@ -194,11 +189,6 @@ def _wait_for(child: subprocess.Popen[bytes], folder: Path) -> YardState:
         f"the yard did not start (exit code {_children.pop(child.pid).wait()}); the end of its log: {log}",
         hint="use another port if this one is taken (--port 5600)",
     )
-
-
-def _is_ready(folder: Path, pid: int) -> bool:
-    state = read_state(folder)
-    return state is not None and state.pid == pid and is_answering(state.endpoint)
 
 
 def _stop(state: YardState) -> None:

@@ -73,7 +73,8 @@ class Soak:
         if group := target.get("login_group"):  # Slurm takes jobs once its login node has booted
             login_node(self.yard, group)
         self._submit()
-        zero = self._first_step()
+        self.yard.follow_until(self.jobs[0], '"at":')
+        zero = time.time() - float(self._told("at")[-1]["at"])
         for number, stroke in enumerate(self.strokes):
             self._wait_until(zero + stroke.at)
             if stroke.kind not in OWN and self._trains(zero):
@@ -140,10 +141,6 @@ class Soak:
 
     def _state(self) -> str:
         return str(self.yard.data("slipway", "status", self.jobs[-1], "--json")["state"])
-
-    def _first_step(self) -> float:
-        self.yard.follow_until(self.jobs[0], '"at":')
-        return time.time() - float(self._told("at")[-1]["at"])
 
     def _told(self, key: str) -> list[dict[str, Any]]:
         found = [json.loads(text) for text in re.findall(r"\{\"(?:step|ended)\".*\}", self._log())]

@@ -16,12 +16,14 @@ PATIENCE_S = 30.0  # the time for processes that a reset has told to end
 def contents(yard: Yard, home: Path) -> Mapping[str, object]:
     """Return what is in a yard, by kind."""
     status = control(yard, "GET", "/status")
+    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    points = (line.split()[1] for line in mounts)
     return {
         "stacks": status["stacks"],
         "hosts": control(yard, "GET", "/hosts"),
         "faults": control(yard, "GET", "/faults"),
         "chaos": control(yard, "GET", "/switches"),
-        "mounts": mounts_below(home),
+        "mounts": sorted(point for point in points if Path(point).is_relative_to(home)),
         "processes": processes_below(status["pid"]),
     }
 
@@ -29,13 +31,6 @@ def contents(yard: Yard, home: Path) -> Mapping[str, object]:
 def left_behind(before: Mapping[str, object], after: Mapping[str, object]) -> str:
     """Describe the differences of each kind; return nothing if there are none."""
     return "; ".join(f"{kind}: {after[kind]}" for kind in before if after[kind] != before[kind])
-
-
-def mounts_below(folder: Path) -> list[str]:
-    lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
-    return sorted(
-        point for point in (line.split()[1] for line in lines) if Path(point).is_relative_to(folder)
-    )
 
 
 def processes_below(process: int) -> list[str]:

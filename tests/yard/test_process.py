@@ -66,6 +66,8 @@ def test_up_down_and_nothing_is_left(folder: Path) -> None:
     assert not is_answering(up.state.endpoint)
     assert not up.state.is_running()
     assert not folder.exists()
+    assert process.down(folder=folder) is None
+    assert process.up(folder=folder).died == "", "a yard that was stopped is not mourned"
 
 
 def test_ctrl_c_in_the_terminal_that_started_it_does_not_reach_the_yard(standing: Path) -> None:
@@ -85,12 +87,6 @@ def test_a_home_that_takes_no_files_says_where_else_a_yard_may_live(tmp_path: Pa
     ) as refused:
         process.up(folder=tmp_path / "file" / "yard")
     assert refused.value.hint == "set SLIPWAY_YARD_HOME to a folder that you may write"
-
-
-def test_a_second_down_has_nothing_to_do(folder: Path) -> None:
-    process.up(folder=folder)
-    assert process.down(folder=folder) is not None
-    assert process.down(folder=folder) is None
 
 
 def test_ups_at_the_same_time_make_one_yard(folder: Path) -> None:
@@ -120,12 +116,6 @@ def test_a_killed_yard_is_cleaned_by_the_next_up(folder: Path) -> None:
     assert second.state.pid != killed.pid
     assert second.state.secret != killed.secret
     assert is_answering(second.state.endpoint)
-
-
-def test_a_yard_that_was_stopped_is_not_mourned(folder: Path) -> None:
-    process.up(folder=folder)
-    process.down(folder=folder)
-    assert process.up(folder=folder).died == ""
 
 
 @pytest.mark.parametrize(

@@ -107,18 +107,19 @@ def described() -> dict[str, Any]:
 
 
 # EC2 always has capacity for small instances; the fault `no-capacity` decides about large ones.
-_NO_CAPACITY = "InsufficientInstanceCapacity"
 LARGE_VCPUS = 64
-_STATUS = 500  # EC2's error codes list it among the server errors
 
 
 def lacks_capacity(instance_type: str) -> bool:
     """Return True if the fault strikes the next launch of this type."""
-    return _is_large(instance_type) and strikes("no-capacity", instance_type)
+    known = find_instance_type(instance_type)
+    is_large = known is not None and (known.vcpus >= LARGE_VCPUS or known.accelerator is not None)
+    return is_large and strikes("no-capacity", instance_type)
 
 
 def no_capacity(instance_type: str, zone: str) -> ApiError:
-    return ApiError(_NO_CAPACITY, words_of_no_capacity(instance_type, zone), status=_STATUS)
+    # EC2's error codes list it among the server errors.
+    return ApiError("InsufficientInstanceCapacity", words_of_no_capacity(instance_type, zone), status=500)
 
 
 def words_of_no_capacity(instance_type: str, zone: str) -> str:
@@ -127,11 +128,6 @@ def words_of_no_capacity(instance_type: str, zone: str) -> str:
         f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you "
         f"requested ({zone}). Our system will be working on provisioning additional capacity."
     )
-
-
-def _is_large(instance_type: str) -> bool:
-    known = find_instance_type(instance_type)
-    return known is not None and (known.vcpus >= LARGE_VCPUS or known.accelerator is not None)
 
 
 # The network faults, and the names that machines/isolation/links.py, which applies them, has for them.

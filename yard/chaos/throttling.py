@@ -81,7 +81,10 @@ class Buckets:
 
     def take(self, service: str, operation: str, fraction: float) -> bool:
         """Take a token for this call; return False if there is none. Buckets are 1/fraction of AWS's size."""
-        bucket, rate = _bucket(service, operation)
+        bucket = (service, operation)
+        if bucket not in RATES:
+            bucket = (service, "read" if operation.startswith(READS) else "change")
+        rate = RATES.get(bucket, _OTHERS)
         most, now = max(1.0, rate.burst / fraction), self._now()
         with self._lock:
             left, since = self._left.get(bucket, (most, now))
@@ -108,10 +111,3 @@ def check(service: str, operation: str) -> None:
 
 def reset() -> None:
     _buckets.refill()
-
-
-def _bucket(service: str, operation: str) -> tuple[tuple[str, str], RequestRate]:
-    if (service, operation) in RATES:
-        return (service, operation), RATES[service, operation]
-    kind = "read" if operation.startswith(READS) else "change"
-    return (service, kind), RATES.get((service, kind), _OTHERS)

@@ -53,8 +53,18 @@ def faults(context: click.Context, as_json: bool) -> None:
     slipway yard faults set throttling=50 packet-loss=2
     slipway yard faults add batch SubmitJob throttle --times 3
     """
-    if context.invoked_subcommand is None:
-        _list(as_json)
+    if context.invoked_subcommand is not None:
+        return
+    from slipway.yard.gateway.faults import scripted
+
+    found: dict[str, Any] = ask("GET", "/switches")
+    calls = scripted(running_yard())
+    if as_json:
+        print_json({**found, "calls": calls})
+        return
+    print_table("", SWITCHES, found["switches"], as_json=False)
+    say(f"the seed is {found['seed']}")
+    print_table("calls made to fail", CALLS, calls, as_json=False)
 
 
 @faults.command(name="set", short_help="Switch faults on or off on the running yard.")
@@ -130,19 +140,6 @@ def chosen(chaos: str | None, words: Iterable[str]) -> ChosenFaults | None:
 
 def summary(asked: ChosenFaults) -> str:
     return f"faults, of seed {asked.seed}: {_words(asked.values)}"
-
-
-def _list(as_json: bool) -> None:
-    from slipway.yard.gateway.faults import scripted
-
-    found: dict[str, Any] = ask("GET", "/switches")
-    calls = scripted(running_yard())
-    if as_json:
-        print_json({**found, "calls": calls})
-        return
-    print_table("", SWITCHES, found["switches"], as_json=False)
-    say(f"the seed is {found['seed']}")
-    print_table("calls made to fail", CALLS, calls, as_json=False)
 
 
 def _words(values: Any) -> str:

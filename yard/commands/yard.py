@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from io import BufferedReader, TextIOWrapper
-from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -154,7 +153,9 @@ def logs(follow: bool) -> None:
     from slipway.yard.state import LOG_FILE, home
 
     try:
-        with _opened_log(home() / LOG_FILE) as log:
+        with TextIOWrapper(
+            BufferedReader(open_regular(home() / LOG_FILE)), encoding="utf-8", errors="replace"
+        ) as log:
             for text in _log_texts(log, follow):
                 print_text(text)
     except FileNotFoundError:
@@ -231,10 +232,6 @@ yard_command.add_command(account.permissions)
 
 def _print_named(title: str, names: list[str]) -> None:
     print_table("", (Column(name="name", title=title),), [{"name": name} for name in names], as_json=False)
-
-
-def _opened_log(path: Path) -> TextIO:
-    return TextIOWrapper(BufferedReader(open_regular(path)), encoding="utf-8", errors="replace")
 
 
 def _log_texts(log: TextIO, follow: bool) -> Iterator[str]:

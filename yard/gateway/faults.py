@@ -1,6 +1,7 @@
 """Scripted faults: the yard fails a given call in a given way, a given number of times.
 
-To add a kind: a line of FaultKind and a function in _SCRIPTS. Functions for clients are at the end.
+To add a kind: a line of FaultKind, and one of _ERRORS if it is an error. The functions for
+clients are at the end.
 """
 
 from __future__ import annotations
@@ -131,33 +132,19 @@ def is_refused_by_script() -> bool:
 
 def scripted_result(struck: Struck | None, service: str) -> Mapping[str, Any] | None:
     """Return the scripted answer or raise the fault's error; None: the service answers."""
-    return _SCRIPTS[struck.kind](struck, service) if struck else None
+    if struck is None or struck.kind is FaultKind.DROP_RESPONSE:
+        return None  # pipeline.py closes the connection after the service has answered
+    if struck.kind is FaultKind.RESPOND:
+        return struck.fault.body[min(struck.index, len(struck.fault.body) - 1)]
+    raise _ERRORS[struck.kind](service)
 
 
-def _throttle(_struck: Struck, service: str) -> None:
-    raise throttling.refusal(service)
-
-
-def _server_error(_struck: Struck, _service: str) -> None:
-    raise ApiError("InternalFailure", "an internal error occurred (a scripted fault of the yard)", status=500)
-
-
-def _insufficient_capacity(_struck: Struck, _service: str) -> None:
-    raise conditions.no_capacity("instance", "any")
-
-
-def _respond(struck: Struck, _service: str) -> Mapping[str, Any]:
-    return struck.fault.body[min(struck.index, len(struck.fault.body) - 1)]
-
-
-_SCRIPTS: Mapping[FaultKind, Callable[[Struck, str], Mapping[str, Any] | None]] = {
-    FaultKind.THROTTLE: _throttle,
-    FaultKind.SERVER_ERROR: _server_error,
-    FaultKind.INSUFFICIENT_CAPACITY: _insufficient_capacity,
-    FaultKind.RESPOND: _respond,
-    FaultKind.DROP_RESPONSE: lambda _struck, _service: (
-        None
-    ),  # pipeline.py closes the connection after the service has answered
+_ERRORS: Mapping[FaultKind, Callable[[str], ApiError]] = {
+    FaultKind.THROTTLE: throttling.refusal,
+    FaultKind.SERVER_ERROR: lambda _service: ApiError(
+        "InternalFailure", "an internal error occurred (a scripted fault of the yard)", status=500
+    ),
+    FaultKind.INSUFFICIENT_CAPACITY: lambda _service: conditions.no_capacity("instance", "any"),
 }
 
 

@@ -56,7 +56,9 @@ def reset() -> None:
 def answer(environ: dict[str, Any], call: Call) -> Reply:
     """Return moto's answer; for a missing feature or a crash, an error in the service's protocol."""
     try:
-        if not _has_service(environ):
+        host = _application().infer_service_region_host(environ, environ.get("PATH_INFO", ""))
+        # Without a host it is a presigned URL, so S3.
+        if host is not None and _application().get_backend_for_host(host) is None:
             return respond(call, not_emulated(call.service, call.operation))
         reply = _run(environ)
     except NotImplementedError as error:
@@ -91,13 +93,6 @@ def _page_as_error(call: Call, reply: Reply) -> ApiError | None:
     if reply.status >= 500 and is_page:
         return crashed(call, RuntimeError(reply.body[:200].decode(errors="replace")))
     return None
-
-
-def _has_service(environ: dict[str, Any]) -> bool:
-    host = _application().infer_service_region_host(environ, environ.get("PATH_INFO", ""))
-    return (
-        host is None or _application().get_backend_for_host(host) is not None
-    )  # None: a presigned URL, so S3
 
 
 def _run(environ: dict[str, Any]) -> Reply:

@@ -6,7 +6,6 @@ AWS. A VPC with neither endpoints nor a route out reaches all: its network was n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,7 +24,8 @@ def refusal(subnet_id: str, service: str, region: str) -> str:
     subnet = ec2.get_subnet(subnet_id)
     table = _route_table(ec2, subnet)
     endpoints = [point for point in ec2.vpc_end_points.values() if point.vpc_id == subnet.vpc_id]
-    if _leads_out(table) or not endpoints:
+    routes = table.routes if table else ()
+    if any(route.destination_cidr_block == ANYWHERE for route in routes) or not endpoints:
         return ""
     names = _names(service)
     found = [
@@ -55,11 +55,6 @@ def _route_table(ec2: Any, subnet: Any) -> Any:
         if any(association.get("SubnetId") == subnet.id for association in table.associations):
             return table
     return next((table for table in tables if table.main_association_id), None)
-
-
-def _leads_out(table: Any) -> bool:
-    routes: Iterable[Any] = table.routes if table else ()
-    return any(route.destination_cidr_block == ANYWHERE for route in routes)
 
 
 @cache

@@ -96,7 +96,8 @@ def check(environ: Environ, signature: Signature, key: Key, body: bytes) -> None
             f"There were headers present in the request which were not signed: {', '.join(hidden)}",
             status=403,
         )
-    if not hmac.compare_digest(expected(environ, signature, key, payload).encode(), signature.value.encode()):
+    expected = _EXPECTED[signature.way](environ, signature, key, payload)
+    if not hmac.compare_digest(expected.encode(), signature.value.encode()):
         raise _mismatch(key)
     if signature.service == S3 and payload not in UNHASHED:
         environ["wsgi.input"] = checked(environ, payload)
@@ -316,11 +317,6 @@ class Signature:
     lasts_s: int | None = None  # only for a presigned URL
 
 
-def expected(environ: Environ, signature: Signature, key: Key, payload: str) -> str:
-    """Return this key's signature of this request; `payload` is the body's hash, or S3's value for none."""
-    return _EXPECTED[signature.way](environ, signature, key, payload)
-
-
 def unsigned_headers(environ: Environ, signature: Signature) -> list[str]:
     """Return the headers that AWS requires to be signed but are not. Version 2 signs them all."""
     if signature.way is Way.OLD_QUERY:
@@ -354,7 +350,10 @@ def _version_4(environ: Environ, signature: Signature, key: Key, payload: str) -
     signer = _S3SigV4 if signature.service == "s3" else _SigV4
     signing = signer(Credentials(key.access_key_id, key.secret), signature.service, signature.region)
     signing.payload = lambda _request: payload
-    request = AWSRequest(method=environ["REQUEST_METHOD"], url=_url(environ), params=_parameters(environ))
+    # Decoded parameters: a client may send another spelling than it signs (+ for %20).
+    pairs = parse_qsl(urlsplit(_url(environ)).query, keep_blank_values=True)
+    parameters = [(name, value) for name, value in pairs if name != "X-Amz-Signature"]
+    request = AWSRequest(method=environ["REQUEST_METHOD"], url=_url(environ), params=parameters)
     for name in signature.signed_headers:
         request.headers[name] = _text(environ.get(_variable(name), ""))
     request.context["timestamp"] = signature.made_at
@@ -365,7 +364,10 @@ def _version_4(environ: Environ, signature: Signature, key: Key, payload: str) -
 def _version_2(environ: Environ, signature: Signature, key: Key, _payload: str) -> str:
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     headers = HTTPHeaders()
-    for name, value in {**_old_headers(environ), **query}.items():
+    sent = {
+        name[5:].lower().replace("_", "-"): value for name, value in environ.items() if name[:5] == "HTTP_"
+    }
+    for name, value in {**sent, "content-type": environ.get("CONTENT_TYPE", ""), **query}.items():
         if name in _OLD_HEADERS or name.startswith("x-amz-"):
             headers[name] = value
     bucket = environ["HTTP_HOST"].partition(".localhost")
@@ -376,6 +378,7 @@ def _version_2(environ: Environ, signature: Signature, key: Key, _payload: str) 
     )
 
 
+# Way of signing -> the key's signature of a request; the payload is the body's hash, or S3's value for none.
 _EXPECTED: Mapping[Way, Callable[[Environ, Signature, Key, str], str]] = {
     Way.HEADER: _version_4,
     Way.QUERY: _version_4,
@@ -385,30 +388,15 @@ _EXPECTED: Mapping[Way, Callable[[Environ, Signature, Key, str], str]] = {
 
 def _url(environ: Environ) -> str:
     """Return the URL as it was sent; WSGI's own path is already decoded."""
-    return f"http://{environ['HTTP_HOST']}{_target(environ)}"
-
-
-def _target(environ: Environ) -> str:
     raw = _text(environ["RAW_URI"])
-    return raw if raw.startswith("/") else "/" + raw.split("/", 3)[-1]  # an absolute URL, as sent to proxies
-
-
-def _parameters(environ: Environ) -> list[tuple[str, str]]:
-    """Return the decoded parameters: a client may send another spelling than it signs (+ for %20)."""
-    pairs = parse_qsl(urlsplit(_url(environ)).query, keep_blank_values=True)
-    return [(name, value) for name, value in pairs if name != "X-Amz-Signature"]
+    # Programs send proxies an absolute URL.
+    target = raw if raw.startswith("/") else "/" + raw.split("/", 3)[-1]
+    return f"http://{environ['HTTP_HOST']}{target}"
 
 
 def _variable(name: str) -> str:
     variable = name.upper().replace("-", "_")
     return variable if name.lower() in _PLAIN_HEADERS else f"HTTP_{variable}"
-
-
-def _old_headers(environ: Environ) -> dict[str, str]:
-    found = {
-        name[5:].lower().replace("_", "-"): value for name, value in environ.items() if name[:5] == "HTTP_"
-    }
-    return {**found, "content-type": environ.get("CONTENT_TYPE", "")}
 
 
 def _text(raw: str) -> str:

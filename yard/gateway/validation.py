@@ -48,14 +48,12 @@ def check(call: Call, contracts: Mapping[str, Contract]) -> None:
     found = [*_problems_of_form(call)]
     if call.parameters is not None and call.model.input_shape is not None:
         found += problems(call.model.input_shape, call.parameters)
-        found += contracts.get(call.service, _nothing)(call) if not found else ()
+        contract = contracts.get(call.service)
+        if contract and not found:
+            found += contract(call)
     if found:
         many = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: "
         raise ApiError(CODES.get(call.service, DEFAULT_CODE), many + "; ".join(found))
-
-
-def _nothing(_call: Call) -> Iterator[str]:
-    yield from ()
 
 
 # Checks the raw request for unknown members and wrong types, since the parser drops what it does not know.
@@ -110,7 +108,9 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
 def _raw_problems(shape: Any, value: Any, path: str) -> Iterator[str]:
     if value is None or getattr(shape, "is_document_type", False):
         return
-    if not _is_of_type(value, shape.type_name):
+    allowed = _JSON_TYPES.get(shape.type_name)
+    is_boolean_for_number = isinstance(value, bool) and shape.type_name != "boolean"
+    if allowed is not None and (is_boolean_for_number or not isinstance(value, allowed)):
         yield f"{at(value, path)} is of the wrong type; it must be a {shape.type_name}"
         return
     for member, item, where in _raw_members(shape, value, path):
@@ -118,13 +118,6 @@ def _raw_problems(shape: Any, value: Any, path: str) -> Iterator[str]:
             yield f"Unknown parameter '{where}'; allowed are {', '.join(shape.members)}"
         else:
             yield from _raw_problems(member, item, where)
-
-
-def _is_of_type(value: Any, type_name: str) -> bool:
-    """Return True if the value has the type; a Python bool is no number here."""
-    allowed = _JSON_TYPES.get(type_name)
-    is_boolean_for_number = isinstance(value, bool) and type_name != "boolean"
-    return allowed is None or (isinstance(value, allowed) and not is_boolean_for_number)
 
 
 def _raw_members(shape: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
@@ -147,11 +140,8 @@ def problems(shape: Any, value: Any, path: str = "") -> Iterator[str]:
     """Yield everything that is wrong with a value, in AWS's own words."""
     if value is None or getattr(shape, "is_document_type", False):
         return
-    yield from _CHECKS.get(shape.type_name, _nothing_wrong)(shape, value, path)
-
-
-def _nothing_wrong(_shape: Any, _value: Any, _path: str) -> Iterator[str]:
-    yield from ()
+    if checked := _CHECKS.get(shape.type_name):
+        yield from checked(shape, value, path)
 
 
 def _structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -117,10 +117,7 @@ def _links_off(answers: GpuAnswers) -> GpuAnswers:
     return replace(answers, links=(*answers.links[:_ILL], text))
 
 
-def _diagnosed(severity: int, words: str) -> Callable[[GpuAnswers], GpuAnswers]:
-    return lambda answers: replace(answers, diagnostic=((severity, words),))
-
-
+_REMAPPING_FAILED = "A GPU had uncorrectable memory errors and row remapping failed."
 # Fault name -> function that changes the answers.
 FAULTS: Mapping[str, Callable[[GpuAnswers], GpuAnswers]] = {
     "one-missing": lambda answers: replace(answers, gpus=answers.gpus[:_ILL], links=answers.links[:_ILL]),
@@ -135,7 +132,7 @@ FAULTS: Mapping[str, Callable[[GpuAnswers], GpuAnswers]] = {
     ),
     "link-down": _link_down,
     "links-off": _links_off,
-    "diagnostic": _diagnosed(2, "A GPU had uncorrectable memory errors and row remapping failed."),
+    "diagnostic": lambda answers: replace(answers, diagnostic=((2, _REMAPPING_FAILED),)),
 }
 
 

@@ -61,12 +61,8 @@ def mounts(container: Mapping[str, Any], shared: Mapping[str, str], private: Pat
 def shared_paths(environment: Any, region: str) -> dict[str, str]:
     """Return path -> file system for a compute environment's nodes, from their launch template."""
     given = (environment.compute_resources or {}).get("launchTemplate")
-    data = _user_data(given, region) if given else ""
-    found = (json.loads(text) for text in _FILES.findall(data))
-    return {files["path"]: files["id"] for files in found if files.get("path") and files.get("id")}
-
-
-def _user_data(given: Mapping[str, str], region: str) -> str:
+    if not given:
+        return {}
     backend = moto_backend("ec2", region)
     name, identifier = given.get("launchTemplateName"), given.get("launchTemplateId")
     template = backend.get_launch_template_by_name(name) if name else backend.get_launch_template(identifier)
@@ -76,7 +72,9 @@ def _user_data(given: Mapping[str, str], region: str) -> str:
         if version == "$Latest"
         else (template.default_version() if version == "$Default" else template.get_version(version))
     )
-    return base64.b64decode(str(chosen.data.get("UserData") or "")).decode(errors="replace")
+    data = base64.b64decode(str(chosen.data.get("UserData") or "")).decode(errors="replace")
+    found = (json.loads(text) for text in _FILES.findall(data))
+    return {files["path"]: files["id"] for files in found if files.get("path") and files.get("id")}
 
 
 def _source(volume: Mapping[str, Any], shared: Mapping[str, str], private: Path) -> Path:

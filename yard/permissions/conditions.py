@@ -31,7 +31,10 @@ def is_like(pattern: str, text: str, keys: Keys | None = None) -> bool:
 
 def is_arn_like(pattern: str, arn: str, keys: Keys | None = None) -> bool:
     """Compare part by part: `*` does not match a colon, except in the last part."""
-    wanted, found = _arn_parts(pattern), arn.split(":", _ARN_PARTS - 1)
+    # Colons in variables such as ${aws:username} do not separate parts.
+    hidden = _VARIABLE.sub(lambda variable: variable[0].replace(":", "\0"), pattern)
+    wanted = [part.replace("\0", ":") for part in hidden.split(":", _ARN_PARTS - 1)]
+    found = arn.split(":", _ARN_PARTS - 1)
     return len(wanted) == len(found) and all(
         is_like(want, part, keys) for want, part in zip(wanted, found, strict=True)
     )
@@ -71,12 +74,6 @@ def _with_variables(pattern: str, keys: Keys) -> re.Pattern[str] | None:
         pieces += [_plain(pattern[end : found.start()]).pattern, re.escape(value)]
         end = found.end()
     return re.compile("".join([*pieces, _plain(pattern[end:]).pattern]), re.DOTALL)
-
-
-def _arn_parts(pattern: str) -> list[str]:
-    """Split a pattern at colons, but not at those in variables such as ${aws:username}."""
-    hidden = _VARIABLE.sub(lambda found: found[0].replace(":", "\0"), pattern)
-    return [part.replace("\0", ":") for part in hidden.split(":", _ARN_PARTS - 1)]
 
 
 # Operator -> key -> values, as in a policy.
@@ -149,14 +146,6 @@ def _equals_in_any_case(want: str, found: str, variables: Keys | None) -> bool:
     return text is not None and text.casefold() == found.casefold()
 
 
-def _like(want: str, found: str, variables: Keys | None) -> bool:
-    return is_like(want, found, variables)
-
-
-def _arn(want: str, found: str, variables: Keys | None) -> bool:
-    return is_arn_like(want, found, variables)
-
-
 def _number(compare: Callable[[float, float], bool]) -> Callable[[str, str, Keys | None], bool]:
     return lambda want, found, _variables: _compared(float, compare, found, want)
 
@@ -204,9 +193,9 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 _OPERATORS: Mapping[str, _Operator] = {
     **_both("stringequals", "stringnotequals", _equals),
     **_both("stringequalsignorecase", "stringnotequalsignorecase", _equals_in_any_case),
-    **_both("stringlike", "stringnotlike", _like),
-    **_both("arnequals", "arnnotequals", _arn),
-    **_both("arnlike", "arnnotlike", _arn),
+    **_both("stringlike", "stringnotlike", is_like),
+    **_both("arnequals", "arnnotequals", is_arn_like),
+    **_both("arnlike", "arnnotlike", is_arn_like),
     **_both("ipaddress", "notipaddress", _in_network),
     **_both("numericequals", "numericnotequals", _number(lambda found, want: found == want)),
     **_both("dateequals", "datenotequals", _date(lambda found, want: found == want)),

@@ -1,4 +1,4 @@
-"""Reads the policies in the yard from moto. To add a type of resource with a policy: a line of _READERS.
+"""Reads the policies in the yard from moto. To add a type of resource with a policy: a row of _POLICIES.
 
 An absent resource has no policy; its service refuses the call.
 """
@@ -57,9 +57,14 @@ def role_names() -> list[str]:
 def of_resource(arn: str) -> PolicyDocument | None:
     """Return the resource's own policy, if any."""
     parts = arn.split(":", 5)
-    reader = _READERS.get(parts[2]) if len(parts) > 5 else None
-    text = reader(parts[3], parts[5], arn) if reader else None
-    return decode(f"policy of {arn}", text) if text else None
+    if len(parts) < 6 or parts[2] not in _POLICIES:
+        return None
+    find, attribute = _POLICIES[parts[2]]
+    found = find(parts[3], parts[5], arn)
+    text = getattr(found, attribute) if found else None
+    if isinstance(text, bytes):  # a bucket's
+        text = text.decode()
+    return decode(f"policy of {arn}", str(text)) if text else None
 
 
 def endpoint(vpc: str, region: str, service: str) -> DeployedEndpoint | None:
@@ -85,49 +90,31 @@ def _managed(policy: Any) -> PolicyDocument:
     return decode(policy.arn, default.document)
 
 
-def _bucket(_region: str, resource: str, _arn: str) -> str | None:
-    bucket = _buckets().get(resource.partition("/")[0])
-    return bucket.policy.decode() if bucket and bucket.policy else None
-
-
-def _topic(region: str, _resource: str, arn: str) -> str | None:
-    topic = moto_backend("sns", region).topics.get(arn)
-    return str(topic.policy) if topic else None
-
-
-def _key(region: str, resource: str, _arn: str) -> str | None:
-    key = moto_backend("kms", region).keys.get(resource.removeprefix("key/"))
-    return str(key.policy) if key else None
-
-
-def _secret(region: str, _resource: str, arn: str) -> str | None:
-    secret = moto_backend("secretsmanager", region).secrets.get(arn)
-    return secret.policy if secret else None
-
-
-def _repository(region: str, resource: str, _arn: str) -> str | None:
-    repository = moto_backend("ecr", region).repositories.get(resource.removeprefix("repository/"))
-    return repository.policy if repository else None
-
-
-def _trust(_region: str, _resource: str, arn: str) -> str | None:
-    found = _moto_role(arn)
-    return str(found.assume_role_policy_document) if found else None
-
-
-def _file_system(region: str, resource: str, _arn: str) -> str | None:
-    found = moto_backend("efs", region).file_systems_by_id.get(resource.removeprefix("file-system/"))
-    return found.file_system_policy if found else None
-
-
-_READERS: Mapping[str, Callable[[str, str, str], str | None]] = {
-    "ecr": _repository,
-    "elasticfilesystem": _file_system,
-    "iam": _trust,
-    "kms": _key,
-    "s3": _bucket,
-    "secretsmanager": _secret,
-    "sns": _topic,
+# Service -> how to find a resource by its region, its part of the ARN and the ARN; and what holds its policy.
+_POLICIES: Mapping[str, tuple[Callable[[str, str, str], Any], str]] = {
+    "ecr": (
+        lambda region, name, _arn: moto_backend("ecr", region).repositories.get(
+            name.removeprefix("repository/")
+        ),
+        "policy",
+    ),
+    "elasticfilesystem": (
+        lambda region, name, _arn: moto_backend("efs", region).file_systems_by_id.get(
+            name.removeprefix("file-system/")
+        ),
+        "file_system_policy",
+    ),
+    "iam": (lambda _region, _name, arn: _moto_role(arn), "assume_role_policy_document"),
+    "kms": (
+        lambda region, name, _arn: moto_backend("kms", region).keys.get(name.removeprefix("key/")),
+        "policy",
+    ),
+    "s3": (lambda _region, name, _arn: _buckets().get(name.partition("/")[0]), "policy"),
+    "secretsmanager": (
+        lambda region, _name, arn: moto_backend("secretsmanager", region).secrets.get(arn),
+        "policy",
+    ),
+    "sns": (lambda region, _name, arn: moto_backend("sns", region).topics.get(arn), "policy"),
 }
 
 
@@ -149,21 +136,9 @@ def _buckets() -> Mapping[str, Any]:
     return found
 
 
-def _ec2_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("ec2", region).tags.get(id_, {}))
-
-
 def _secret_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
     secret = moto_backend("secretsmanager", region).secrets.get(arn)
     return {tag["Key"]: tag["Value"] for tag in (secret.tags or [])} if secret else {}
-
-
-def _batch_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("batch", region).list_tags_for_resource(arn))
-
-
-def _key_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("kms", region).tagger.get_tag_dict_for_resource(id_))
 
 
 def _training_tags(region: str, name: str, _arn: str) -> Mapping[str, str]:
@@ -171,15 +146,13 @@ def _training_tags(region: str, name: str, _arn: str) -> Mapping[str, str]:
     return {tag["Key"]: tag["Value"] for tag in job.tags} if job else {}
 
 
-def _file_system_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    return dict(moto_backend("efs", region).tagging_service.get_tag_dict_for_resource(id_))
-
-
 _TAGS: Mapping[str, Callable[[str, str, str], Mapping[str, str]]] = {
-    "batch": _batch_tags,
-    "ec2": _ec2_tags,
-    "elasticfilesystem": _file_system_tags,
-    "kms": _key_tags,
+    "batch": lambda region, _id, arn: dict(moto_backend("batch", region).list_tags_for_resource(arn)),
+    "ec2": lambda region, id_, _arn: dict(moto_backend("ec2", region).tags.get(id_, {})),
+    "elasticfilesystem": lambda region, id_, _arn: dict(
+        moto_backend("efs", region).tagging_service.get_tag_dict_for_resource(id_)
+    ),
+    "kms": lambda region, id_, _arn: dict(moto_backend("kms", region).tagger.get_tag_dict_for_resource(id_)),
     "sagemaker": _training_tags,
     "secretsmanager": _secret_tags,
 }

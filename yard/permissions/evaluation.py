@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from slipway.yard.permissions import conditions
-from slipway.yard.permissions.conditions import Keys, is_like
+from slipway.yard.permissions.conditions import is_like
 from slipway.yard.permissions.policies import Caller, Named, PolicyDocument, PolicyStatement, named
 
 
@@ -79,11 +79,14 @@ def judge(access: Access, applied: AppliedPolicies) -> Judgement:
 def applies(statement: PolicyStatement, access: Access) -> bool:
     """Return True if action, resource and conditions of the statement match; ignore its principal."""
     keys = access.keys if statement.has_variables else None
-    return (
-        _fits_action(statement, access.action)
-        and _fits_resource(statement, access.resource, keys)
-        and conditions.hold(statement.conditions, access.keys, variables=statement.has_variables)
-    )
+    action = access.action.lower()
+    if any(is_like(pattern.lower(), action) for pattern in statement.actions) is statement.is_not_action:
+        return False
+    if statement.resources:  # a trust policy has none: the resource is the role itself
+        fits = any(is_like(pattern, access.resource, keys) for pattern in statement.resources)
+        if fits is statement.is_not_resource:
+            return False
+    return conditions.hold(statement.conditions, access.keys, variables=statement.has_variables)
 
 
 def _lacking(kind: PolicyKind) -> Judgement:
@@ -125,15 +128,3 @@ def _allows(access: Access, policies: Iterable[PolicyDocument], *, check_who: bo
         for policy in policies
         for statement in policy.statements
     )
-
-
-def _fits_action(statement: PolicyStatement, action: str) -> bool:
-    fits = any(is_like(pattern.lower(), action.lower()) for pattern in statement.actions)
-    return fits is not statement.is_not_action
-
-
-def _fits_resource(statement: PolicyStatement, resource: str, keys: Keys | None) -> bool:
-    if not statement.resources:  # a trust policy: the resource is the role itself
-        return True
-    fits = any(is_like(pattern, resource, keys) for pattern in statement.resources)
-    return fits is not statement.is_not_resource

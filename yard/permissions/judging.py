@@ -190,12 +190,6 @@ _BY_SERVICE: Mapping[str, tuple[str, int]] = {
     "sns": ("AuthorizationError", 403),
 }
 _EC2_WORDS = "You are not authorized to perform this operation. "
-_ARTICLES: Mapping[PolicyKind, str] = {
-    PolicyKind.IDENTITY: "an",
-    PolicyKind.RESOURCE: "a",
-    PolicyKind.BOUNDARY: "a",
-    PolicyKind.ENDPOINT: "a",
-}
 
 
 def error(service: str, protocol: str, message: str) -> ApiError:
@@ -216,7 +210,8 @@ def words(access: Access, judgement: Judgement) -> str:
 def reason(action: str, judgement: Judgement) -> str:
     assert judgement.kind, "a refusal has a kind of policy that refused"
     if judgement.denied_by:
-        return f"with an explicit deny in {_ARTICLES[judgement.kind]} {judgement.kind.value}"
+        article = "an" if judgement.kind is PolicyKind.IDENTITY else "a"
+        return f"with an explicit deny in {article} {judgement.kind.value}"
     return f"because no {judgement.kind.value} allows the {action} action"
 
 
@@ -240,12 +235,10 @@ def statement(access: Access, judgement: Judgement) -> dict[str, object]:
         return {}
     allow: dict[str, object] = {"Effect": "Allow", "Action": access.action, "Resource": access.resource}
     if judgement.kind is PolicyKind.RESOURCE:
-        return {**allow, "Principal": _principal(access.caller)}
+        caller = access.caller
+        principal = {"Service": caller.service} if caller.service else {"AWS": caller.role_arn}
+        return {**allow, "Principal": principal}
     return {**allow, "Principal": "*"} if judgement.kind is PolicyKind.ENDPOINT else allow
-
-
-def _principal(caller: Caller) -> Mapping[str, str]:
-    return {"Service": caller.service} if caller.service else {"AWS": caller.role_arn}
 
 
 # What roles were refused since the yard started, and which allowed actions they used.
@@ -264,21 +257,14 @@ class Denied:
     statement: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    role: str
-    action: str
-    resource: str
-    reason: str
-
-
 _lock = threading.Lock()
-_denied: dict[_Key, tuple[Denied, int, float]] = {}
+# (role, action, resource, reason) -> the latest refusal, how many there were, and when
+_denied: dict[tuple[str, str, str, str], tuple[Denied, int, float]] = {}
 _used: Counter[tuple[str, str]] = Counter()
 
 
 def note_denied(denied: Denied) -> None:
-    key = _Key(denied.role, denied.action, denied.resource, denied.reason)
+    key = (denied.role, denied.action, denied.resource, denied.reason)
     with _lock:
         times = _denied[key][1] if key in _denied else 0
         _denied[key] = (denied, times + 1, time.time())

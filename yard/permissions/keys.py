@@ -114,10 +114,13 @@ def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:
     found = _ID.search(answer_of_sts)
     if not found:
         return answer_of_sts
-    end = _END.search(answer_of_sts)
+    lasts_s = None
+    if end := _END.search(answer_of_sts):
+        moment = datetime.fromisoformat(end[0].decode().replace("Z", "+00:00"))
+        lasts_s = moment.timestamp() - time.time()
     key = issue(
         "" if found[0] == _MOTOS_EXAMPLE else found[0].decode(),
-        lasts_s=_seconds_until(end[0].decode()) if end else None,
+        lasts_s=lasts_s,
         session=session,
     )
     for pattern, value in ((_ID, key.access_key_id), (_SECRET, key.secret), (_TOKEN, key.token)):
@@ -127,7 +130,3 @@ def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:
 
 def reset() -> None:
     _issued.clear()
-
-
-def _seconds_until(moment: str) -> float:
-    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() - time.time()

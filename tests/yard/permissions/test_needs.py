@@ -76,98 +76,53 @@ def needed(service: str, operation: str, **parameters: Any) -> list[tuple[str, s
     return [(need.action, need.resource) for need in needs(call)]
 
 
+def of(service: str, resource: str) -> str:
+    return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{resource}"
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "parameters", "resource"),
+    [
+        ("sqs", "CreateQueue", {"QueueName": "q"}, of("sqs", "q")),
+        ("lambda", "CreateFunction", {"FunctionName": "f"}, of("lambda", "function:f")),
+        ("ds", "ResetUserPassword", {"DirectoryId": "d-1", "UserName": "u"}, of("ds", "directory/d-1")),
+        ("cognito-idp", "DescribeUserPool", {"UserPoolId": "us_x"}, of("cognito-idp", "userpool/us_x")),
+        ("dynamodb", "CreateTable", {"TableName": "t"}, of("dynamodb", "table/t")),
+        ("s3", "GetBucketLocation", {"Bucket": "b", "Key": ""}, "arn:aws:s3:::b"),
+        ("logs", "DescribeLogGroups", {}, f"{LOGS}:log-stream:"),
+        ("logs", "PutLogEvents", {"logGroupName": "/g", "logStreamName": "s"}, f"{LOGS}/g:log-stream:s"),
+        ("ssm", "GetParameter", {"Name": "/slipway/c6i"}, of("ssm", "parameter/slipway/c6i")),
+        ("ssm", "GetParameter", {"Name": "/aws/service/x"}, f"arn:aws:ssm:{REGION}::parameter/aws/service/x"),
+        ("ec2", "DescribeInstances", {}, "*"),
+        ("cloudwatch", "PutMetricData", {"Namespace": "Slipway"}, "*"),
+        ("ecr", "GetAuthorizationToken", {}, "*"),
+        ("ecr", "PutImage", {"repositoryName": "slipway/gaudi"}, of("ecr", "repository/slipway/gaudi")),
+        ("codebuild", "BatchGetBuilds", {"ids": ["images:1"]}, of("codebuild", "project/images")),
+        ("batch", "TerminateJob", {"jobId": "j"}, of("batch", "job/j")),
+    ],
+)
+def test_a_call_needs_one_action_on_one_resource(
+    service: str, operation: str, parameters: dict[str, Any], resource: str
+) -> None:
+    assert needed(service, operation, **parameters) == [(f"{service}:{operation}", resource)]
+
+
 @pytest.mark.parametrize(
     ("service", "operation", "parameters", "action", "resource"),
     [
         ("s3", "ListObjectsV2", {"Bucket": "b", "Key": ""}, "s3:ListBucket", "arn:aws:s3:::b"),
-        ("sqs", "CreateQueue", {"QueueName": "q"}, "sqs:CreateQueue", f"arn:aws:sqs:{REGION}:{ACCOUNT}:q"),
-        (
-            "lambda",
-            "CreateFunction",
-            {"FunctionName": "f"},
-            "lambda:CreateFunction",
-            f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:f",
-        ),
-        (
-            "ds",
-            "ResetUserPassword",
-            {"DirectoryId": "d-1", "UserName": "u", "NewPassword": "p"},
-            "ds:ResetUserPassword",
-            f"arn:aws:ds:{REGION}:{ACCOUNT}:directory/d-1",
-        ),
-        (
-            "cognito-idp",
-            "DescribeUserPool",
-            {"UserPoolId": "us-east-1_x"},
-            "cognito-idp:DescribeUserPool",
-            f"arn:aws:cognito-idp:{REGION}:{ACCOUNT}:userpool/us-east-1_x",
-        ),
-        (
-            "dynamodb",
-            "CreateTable",
-            {"TableName": "t"},
-            "dynamodb:CreateTable",
-            f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/t",
-        ),
         ("s3", "HeadObject", {"Bucket": "b", "Key": "k"}, "s3:GetObject", "arn:aws:s3:::b/k"),
         ("s3", "UploadPart", {"Bucket": "b", "Key": "k"}, "s3:PutObject", "arn:aws:s3:::b/k"),
-        ("s3", "GetBucketLocation", {"Bucket": "b", "Key": ""}, "s3:GetBucketLocation", "arn:aws:s3:::b"),
-        ("logs", "DescribeLogGroups", {}, "logs:DescribeLogGroups", f"{LOGS}:log-stream:"),
-        (
-            "logs",
-            "PutLogEvents",
-            {"logGroupName": "/g", "logStreamName": "s"},
-            "logs:PutLogEvents",
-            f"{LOGS}/g:log-stream:s",
-        ),
-        (
-            "ssm",
-            "GetParameter",
-            {"Name": "/slipway/clusters/c6i"},
-            "ssm:GetParameter",
-            f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/clusters/c6i",
-        ),
-        (
-            "ssm",
-            "GetParameter",
-            {"Name": "/aws/service/ecs/x"},
-            "ssm:GetParameter",
-            f"arn:aws:ssm:{REGION}::parameter/aws/service/ecs/x",
-        ),
-        ("ec2", "DescribeInstances", {}, "ec2:DescribeInstances", "*"),
-        ("cloudwatch", "PutMetricData", {"Namespace": "Slipway"}, "cloudwatch:PutMetricData", "*"),
-        ("ecr", "GetAuthorizationToken", {}, "ecr:GetAuthorizationToken", "*"),
-        (
-            "ecr",
-            "PutImage",
-            {"repositoryName": "slipway/gaudi"},
-            "ecr:PutImage",
-            f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/slipway/gaudi",
-        ),
-        (
-            "codebuild",
-            "BatchGetBuilds",
-            {"ids": ["images:1"]},
-            "codebuild:BatchGetBuilds",
-            f"arn:aws:codebuild:{REGION}:{ACCOUNT}:project/images",
-        ),
         (
             "efs",
             "DescribeMountTargets",
             {"FileSystemId": "fs-1"},
             "elasticfilesystem:DescribeMountTargets",
-            f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:file-system/fs-1",
-        ),
-        (
-            "batch",
-            "TerminateJob",
-            {"jobId": "j"},
-            "batch:TerminateJob",
-            f"arn:aws:batch:{REGION}:{ACCOUNT}:job/j",
+            of("elasticfilesystem", "file-system/fs-1"),
         ),
     ],
 )
-def test_a_call_needs_one_action_on_one_resource(
+def test_a_call_needs_an_action_that_has_another_name(
     service: str, operation: str, parameters: dict[str, Any], action: str, resource: str
 ) -> None:
     assert needed(service, operation, **parameters) == [(action, resource)]
@@ -175,10 +130,9 @@ def test_a_call_needs_one_action_on_one_resource(
 
 def test_a_job_is_submitted_by_the_leave_of_its_definition_and_its_queue() -> None:
     asked = needed("batch", "SubmitJob", jobName="j", jobQueue="q", jobDefinition="d:3")
-    batch = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
     assert asked == [
-        ("batch:SubmitJob", f"{batch}job-definition/d:3"),
-        ("batch:SubmitJob", f"{batch}job-queue/q"),
+        ("batch:SubmitJob", of("batch", "job-definition/d:3")),
+        ("batch:SubmitJob", of("batch", "job-queue/q")),
     ]
 
 
@@ -186,15 +140,10 @@ def test_tags_of_a_new_job_need_an_action_of_their_own() -> None:
     tagged = {"TrainingJobName": "a", "Tags": [{"Key": "team", "Value": "x"}]}
     call = AskedCall(service="sagemaker", operation="CreateTrainingJob", region=REGION, parameters=tagged)
     (adds,) = (need for need in needs(call) if need.action == "sagemaker:AddTags")
-    assert adds.resource == f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/a"
+    assert adds.resource == of("sagemaker", "training-job/a")
     assert adds.keys["aws:requesttag/team"] == ("x",)
-    plain = AskedCall(
-        service="sagemaker",
-        operation="CreateTrainingJob",
-        region=REGION,
-        parameters={"TrainingJobName": "a"},
-    )
-    assert "sagemaker:AddTags" not in [need.action for need in needs(plain)]
+    plain = needed("sagemaker", "CreateTrainingJob", TrainingJobName="a")
+    assert "sagemaker:AddTags" not in [action for action, _ in plain]
 
 
 def test_starting_a_runbook_needs_its_document_and_the_execution_that_begins() -> None:
@@ -202,9 +151,9 @@ def test_starting_a_runbook_needs_its_document_and_the_execution_that_begins() -
     assert asked == [
         (
             "ssm:StartAutomationExecution",
-            f"arn:aws:ssm:{REGION}:{ACCOUNT}:automation-execution/00000000-0000-0000-0000-000000000000",
+            of("ssm", "automation-execution/00000000-0000-0000-0000-000000000000"),
         ),
-        ("ssm:StartAutomationExecution", f"arn:aws:ssm:{REGION}:{ACCOUNT}:document/slipway-dl1-cancel"),
+        ("ssm:StartAutomationExecution", of("ssm", "document/slipway-dl1-cancel")),
     ]
 
 

@@ -26,6 +26,15 @@ def given(**values: Any) -> Shown:
 def stack(one: Stack) -> Shown:
     blueprint, settings = one.blueprint, one.settings
     parameters = blueprint.parameters.values() if blueprint else ()
+    outputs = [
+        given(
+            OutputKey=output.key,
+            OutputValue=output.value,
+            Description=output.description,
+            ExportName=output.export_name,
+        )
+        for output in one.outputs
+    ]
     return {
         **_identity(one),
         **given(
@@ -35,7 +44,7 @@ def stack(one: Stack) -> Shown:
             DeletionTime=one.deleted_at,
             LastUpdatedTime=one.updated_at,
             StackStatusReason=one.reason,
-            Outputs=[_output(output) for output in one.outputs] if not one.is_gone else [],
+            Outputs=[] if one.is_gone else outputs,
             DriftInformation=_drift(one),
         ),
         "EnableTerminationProtection": one.is_protected,
@@ -62,15 +71,6 @@ def _settings(settings: StackSettings) -> Shown:
         RoleARN=settings.role_arn,
         Tags=[{"Key": key, "Value": value} for key, value in settings.tags.items()],
         DeploymentConfig=mode,
-    )
-
-
-def _output(output: Any) -> Shown:
-    return given(
-        OutputKey=output.key,
-        OutputValue=output.value,
-        Description=output.description,
-        ExportName=output.export_name,
     )
 
 

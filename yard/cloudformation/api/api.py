@@ -40,19 +40,20 @@ def describe_stacks(call: StackRequest) -> Answer:
 
 def _family(call: StackRequest, stack: Stack) -> dict[str, str]:
     """Return the parent of a nested stack, and the root of all its parents."""
-    parent = _parent(call, stack)
+    parent = _holder(call, stack.stack_id)
     if parent is None:
         return {}
-    root, above = parent, _parent(call, parent)
+    root, above = parent, _holder(call, parent.stack_id)
     while above is not None:
-        root, above = above, _parent(call, above)
+        root, above = above, _holder(call, above.stack_id)
     return {"ParentId": parent.stack_id, "RootId": root.stack_id}
 
 
-def _parent(call: StackRequest, stack: Stack) -> Stack | None:
-    for other in call.engine.stacks(call.region):
-        if any(record.resource.physical_id == stack.stack_id for record in list(other.records.values())):
-            return other
+def _holder(call: StackRequest, physical_id: str) -> Stack | None:
+    """Return the stack that has the resource."""
+    for stack in call.engine.stacks(call.region):
+        if any(record.resource.physical_id == physical_id for record in list(stack.records.values())):
+            return stack
     return None
 
 
@@ -110,19 +111,16 @@ def describe_stack_resources(call: StackRequest) -> Answer:
     if call.get("StackName"):
         stack = call.stack(WITH_ID)
     else:
-        stack = _owner(call, str(call.get("PhysicalResourceId", "")))
+        physical_id = str(call.get("PhysicalResourceId", ""))
+        holder = _holder(call, physical_id)
+        if holder is None:
+            raise validation_error(f"Stack for {physical_id} does not exist")
+        stack = holder
     logical_id = call.get("LogicalResourceId")
     with stack.lock:
         names = {"StackId": stack.stack_id, "StackName": stack.name}
         found = [{**names, **answers.resource(event, stack)} for event in _resources(stack, logical_id)]
     return {"StackResources": found}
-
-
-def _owner(call: StackRequest, physical_id: str) -> Stack:
-    for stack in call.engine.stacks(call.region):
-        if any(record.resource.physical_id == physical_id for record in stack.records.values()):
-            return stack
-    raise validation_error(f"Stack for {physical_id} does not exist")
 
 
 def describe_stack_resource(call: StackRequest) -> Answer:
@@ -155,8 +153,7 @@ def get_template(call: StackRequest) -> Answer:
 
 
 def validate_template(call: StackRequest) -> Answer:
-    template = sources.template_of(call.parameters, call.surroundings.lookups, None)
-    return _summary(template)
+    return _summary(sources.template_of(call.parameters, call.surroundings.lookups, None))
 
 
 def _summary(template: Template) -> Answer:
@@ -181,7 +178,13 @@ def _declared(key: str, declaration: Any) -> answers.Shown:
 
 
 def get_template_summary(call: StackRequest) -> Answer:
-    template = _named_template(call)
+    if call.get("StackName"):
+        stack = call.stack(WITH_ID)
+        if stack.blueprint is None:
+            raise validation_error(f"Stack {stack.name} has no template yet")
+        template = stack.blueprint.template
+    else:
+        template = sources.template_of(call.parameters, call.surroundings.lookups, None)
     summary = _summary(template)
     for shown in summary["Parameters"]:
         declaration = template.section("Parameters")[shown["ParameterKey"]]
@@ -198,15 +201,6 @@ def get_template_summary(call: StackRequest) -> Answer:
             Metadata=json.dumps(metadata) if metadata else None,
         ),
     }
-
-
-def _named_template(call: StackRequest) -> Template:
-    if not call.get("StackName"):
-        return sources.template_of(call.parameters, call.surroundings.lookups, None)
-    stack = call.stack(WITH_ID)
-    if stack.blueprint is None:
-        raise validation_error(f"Stack {stack.name} has no template yet")
-    return stack.blueprint.template
 
 
 def list_exports(call: StackRequest) -> Answer:
@@ -228,8 +222,6 @@ def list_hook_results(call: StackRequest) -> Answer:
     """Answer with no results: the yard has no hooks, but the CDK asks when a change set fails."""
     return {"HookResults": []}
 
-
-PATIENCE_SECONDS = 3.0
 
 CALLS: Mapping[str, Callable[[StackRequest], dict[str, Any]]] = {
     "CancelUpdateStack": commands.cancel_update_stack,
@@ -293,9 +285,7 @@ def _engine() -> StackEngine:
     from slipway.yard.cloudformation.template.parameters import YardLookups
     from slipway.yard.endpoint import ACCOUNT
 
-    return StackEngine(
-        providers=provider, lookups=YardLookups, account=ACCOUNT, patience_seconds=PATIENCE_SECONDS
-    )
+    return StackEngine(providers=provider, lookups=YardLookups, account=ACCOUNT, patience_seconds=3.0)
 
 
 def reset() -> None:

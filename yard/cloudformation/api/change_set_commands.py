@@ -21,7 +21,6 @@ from slipway.yard.cloudformation.api.commands import (
 from slipway.yard.cloudformation.engine import changes, drift
 from slipway.yard.cloudformation.engine.changes import EARLY_VALIDATION, NO_CHANGES, ChangeSet
 from slipway.yard.cloudformation.engine.engine import UPDATABLE, StackRequest, refuse_unless_updatable
-from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import ResourceDrift, Stack
 from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError, validation_error
@@ -122,7 +121,13 @@ def execute_change_set(call: StackRequest) -> Answer:
                 f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current status of"
                 f" [{change_set.status}]",
             )
-        settings = _settings(call, change_set.settings)
+        drawn_up = change_set.settings
+        # The execution may still change how failures are handled.
+        settings = replace(
+            drawn_up,
+            disable_rollback=bool(call.get("DisableRollback", drawn_up.disable_rollback)),
+            retain_except_on_create=bool(call.get("RetainExceptOnCreate", drawn_up.retain_except_on_create)),
+        )
         if change_set.kind == "UPDATE":
             refuse_unless_updatable(stack, disable_rollback=settings.disable_rollback)
         call.engine.deploy(stack, change_set.blueprint, settings, call.operation(f"{change_set.kind}_STACK"))
@@ -132,15 +137,6 @@ def execute_change_set(call: StackRequest) -> Answer:
         stack.change_sets = {change_set.name: change_set}
     call.engine.wait(stack)
     return {}
-
-
-def _settings(call: StackRequest, drawn_up: StackSettings) -> StackSettings:
-    """Return the settings, with the request's choice for failures, which execution may still change."""
-    return replace(
-        drawn_up,
-        disable_rollback=bool(call.get("DisableRollback", drawn_up.disable_rollback)),
-        retain_except_on_create=bool(call.get("RetainExceptOnCreate", drawn_up.retain_except_on_create)),
-    )
 
 
 def delete_change_set(call: StackRequest) -> Answer:

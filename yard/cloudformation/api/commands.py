@@ -248,7 +248,10 @@ def intent_of(call: StackRequest, stack: Stack) -> Intent:
     settings = _settings(call.parameters, stack.settings)
     lookups = lookups_of(surroundings.lookups, stack.region, settings.role_arn)
     checks.refuse_capabilities(template, settings.capabilities)
-    given = _given(call.get("Parameters", []))
+    given = {
+        one["ParameterKey"]: None if one.get("UsePreviousValue") else str(one.get("ParameterValue", ""))
+        for one in call.get("Parameters", [])
+    }
     values = parameters.resolve(template, given, previous.parameters if previous else {}, lookups)
     place = StackIdentity(
         region=stack.region,
@@ -275,13 +278,6 @@ def _refuse_new_types(drawn: Blueprint, stack: Stack) -> None:
             "Update of resource type is not permitted. The new template modifies resource type of the"
             f" following resources: [{', '.join(changed)}]"
         )
-
-
-def _given(listed: list[Mapping[str, Any]]) -> dict[str, str | None]:
-    return {
-        one["ParameterKey"]: None if one.get("UsePreviousValue") else str(one.get("ParameterValue", ""))
-        for one in listed
-    }
 
 
 def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSettings:

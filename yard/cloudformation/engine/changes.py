@@ -27,7 +27,6 @@ from slipway.yard.cloudformation.template.scope import Pending, waits_for
 
 NEVER, CONDITIONALLY, ALWAYS = "Never", "Conditionally", "Always"
 ABSENT = object()
-ATTRIBUTES = {"DeletionPolicy": "deletion_policy", "UpdateReplacePolicy": "update_replace_policy"}
 
 Path = tuple[str, ...]
 
@@ -128,31 +127,35 @@ def compare(
             )
         elif change := _modified(before, planned, records[name], changes, tags):
             changes[name] = change
-    removed = [record for name, record in records.items() if name not in new.resources]
-    return (*changes.values(), *map(_removed, reversed(removed)))
-
-
-def _removed(record: Record) -> Change:
-    return Change(
-        action="Remove",
-        logical_id=record.logical_id,
-        type=record.type,
-        physical_id=record.resource.physical_id,
-        policy_action="Delete" if record.deletion_policy in ("Delete", "Snapshot") else "Retain",
-        before=record.properties,
+    gone = [record for name, record in records.items() if name not in new.resources]
+    removed = (
+        Change(
+            action="Remove",
+            logical_id=record.logical_id,
+            type=record.type,
+            physical_id=record.resource.physical_id,
+            policy_action="Delete" if record.deletion_policy in ("Delete", "Snapshot") else "Retain",
+            before=record.properties,
+        )
+        for record in reversed(gone)
     )
+    return (*changes.values(), *removed)
 
 
 def _modified(
     before: Planned, after: Planned, record: Record, changes: Mapping[str, Change], tags: tuple[Tags, Tags]
 ) -> Change | None:
-    details = (*_static(before, after), *_other_attributes(before, after), *_dynamic(after, changes))
+    details = (*_static(before, after), *_dynamic(after, changes))
     was, will = tags
-    if was != will and _follows_tags(record.type):
+    if was != will and (holder := schemas.tag_property(record.type)) and holder.is_updatable:
         details = (*details, Detail(attribute="Tags"))
     if not details:
         return None
-    replacement = _replacement(details)
+    needs = {(detail.recreation, detail.is_dynamic) for detail in details}
+    if (ALWAYS, False) in needs:
+        replacement = "True"
+    else:
+        replacement = "Conditional" if any(need != NEVER for need, _ in needs) else "False"
     keeps = after.declared.update_replace_policy in ("Retain", "RetainExceptOnCreate")
     policy_action = "ReplaceAndRetain" if keeps else "ReplaceAndDelete"
     return Change(
@@ -168,23 +171,10 @@ def _modified(
     )
 
 
-def _follows_tags(resource_type: str) -> bool:
-    holder = schemas.tag_property(resource_type)
-    return holder is not None and holder.is_updatable
-
-
-def _replacement(details: tuple[Detail, ...]) -> str:
-    needs = {(detail.recreation, detail.is_dynamic) for detail in details}
-    if (ALWAYS, False) in needs:
-        return "True"
-    return "Conditional" if any(need != NEVER for need, _ in needs) else "False"
-
-
 def _static(before: Planned, after: Planned) -> Iterator[Detail]:
     old, new = before.properties, after.properties
     for name in sorted({*old, *new}):
-        paths = tuple(differences({name: old.get(name, ABSENT)}, {name: new.get(name, ABSENT)}))
-        for path in paths:
+        for path in differences({name: old.get(name, ABSENT)}, {name: new.get(name, ABSENT)}):
             yield Detail(
                 attribute="Properties",
                 name=name,
@@ -193,6 +183,12 @@ def _static(before: Planned, after: Planned) -> Iterator[Detail]:
                 before=value_at(old, path),
                 after=value_at(new, path),
             )
+    if before.declared.metadata != after.declared.metadata:
+        yield Detail(attribute="Metadata")
+    if before.declared.deletion_policy != after.declared.deletion_policy:
+        yield Detail(attribute="DeletionPolicy")
+    if before.declared.update_replace_policy != after.declared.update_replace_policy:
+        yield Detail(attribute="UpdateReplacePolicy")
 
 
 def value_at(value: Any, path: Path) -> Any:
@@ -205,14 +201,6 @@ def value_at(value: Any, path: Path) -> Any:
         else:
             return ABSENT
     return value
-
-
-def _other_attributes(before: Planned, after: Planned) -> Iterator[Detail]:
-    if before.declared.metadata != after.declared.metadata:
-        yield Detail(attribute="Metadata")
-    for attribute, field in ATTRIBUTES.items():
-        if getattr(before.declared, field) != getattr(after.declared, field):
-            yield Detail(attribute=attribute)
 
 
 def _dynamic(after: Planned, changes: Mapping[str, Change]) -> Iterator[Detail]:

@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.engine import changes, steps
 from slipway.yard.cloudformation.engine.records import Operation, Record, tags_for
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
-from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order
+from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError, validation_error
@@ -53,7 +53,12 @@ class Deployment:
                 if self.stack.cancelled.is_set():
                     raise validation_error(CANCELLED)
                 self._provision(planned)
-            outputs = self._outputs()
+            scope = scope_of(self.stack, self.blueprint, self.surroundings)
+            outputs = tuple(evaluated_output(key, raw, scope) for key, raw in present_outputs(scope).items())
+            values = {
+                output.export_name: output.value for output in outputs if output.export_name is not None
+            }
+            self.surroundings.exports.publish(self.stack.stack_id, self.stack.name, values)
         except StepFailed as failure:
             failed = steps.failed(failure.verb, [failure.logical_id])
             self._fail(CANCELLED if self.stack.cancelled.is_set() else failed)
@@ -107,13 +112,6 @@ class Deployment:
         if self.stack.settings.disable_rollback:
             raise self.steps.refuse(planned, "update", NO_REPLACEMENT)
         return self.steps.replace(current, planned, properties)
-
-    def _outputs(self) -> tuple[Output, ...]:
-        scope = scope_of(self.stack, self.blueprint, self.surroundings)
-        outputs = tuple(evaluated_output(key, raw, scope) for key, raw in present_outputs(scope).items())
-        values = {output.export_name: output.value for output in outputs if output.export_name is not None}
-        self.surroundings.exports.publish(self.stack.stack_id, self.stack.name, values)
-        return outputs
 
     def _finish(self) -> None:
         surroundings = self.surroundings

@@ -49,7 +49,12 @@ def compare(stack: Stack, record: Record, surroundings: EngineServices) -> Resou
         return ResourceDrift(record=record, status="UNKNOWN", reason=handler_reason(error))
     if actual is None:
         return ResourceDrift(record=record, status="DELETED")
-    live = schemas.coerce(record.type, _asked(record.properties, _without_system_tags(actual)))
+    tags = actual.get("Tags")
+    if isinstance(tags, list):
+        # Tags whose keys begin with aws: come from services, not from users.
+        user_tags = [tag for tag in tags if not str(dict(tag).get("Key", "")).startswith("aws:")]
+        actual = {**actual, "Tags": user_tags}
+    live = schemas.coerce(record.type, _asked(record.properties, actual))
     found = tuple(_differences(record.properties, live))
     return ResourceDrift(
         record=record, status="MODIFIED" if found else "IN_SYNC", actual=live, differences=found
@@ -64,15 +69,6 @@ def _asked(expected: Any, actual: Any) -> Any:
         known = [_asked(one, other) for one, other in zip(expected, actual, strict=False)]
         return known + actual[len(known) :]
     return actual
-
-
-def _without_system_tags(actual: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out tags whose keys begin with aws: these come from services, not from users."""
-    tags = actual.get("Tags")
-    if not isinstance(tags, list):
-        return dict(actual)
-    user_tags = [tag for tag in tags if not str(dict(tag).get("Key", "")).startswith("aws:")]
-    return {**actual, "Tags": user_tags}
 
 
 def _differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[PropertyDifference]:

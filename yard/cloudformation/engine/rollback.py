@@ -197,9 +197,6 @@ class Teardown:
         if left:
             self.stack.set_status(self.operation, "DELETE_FAILED", steps.failed("delete", left))
             return
-        self._end()
-
-    def _end(self) -> None:
         self.surroundings.exports.release(self.stack.stack_id)
         with self.stack.lock:
             self.stack.records.clear()

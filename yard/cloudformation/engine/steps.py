@@ -69,7 +69,17 @@ class Steps:
         """Make a new resource; the old one is removed when the whole operation has succeeded."""
         reason = "Requested update requires the creation of a new physical resource; hence creating one."
         self._record(old, "UPDATE_IN_PROGRESS", reason, properties)
-        self._refuse_same_name(old, properties)
+        identifier = schemas.primary_identifier(old.type)
+        if identifier and all(
+            key in properties and properties[key] == old.properties.get(key) for key in identifier
+        ):
+            named = "|".join(str(properties[key]) for key in identifier)
+            refusal = (
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing."
+                f" Rename {named} and update the stack again."
+            )
+            self._record(old, "UPDATE_FAILED", refusal)
+            raise StepFailed(old.logical_id, "update", refusal)
         name = default_name(self.stack.name, old.logical_id)
         return self._make(planned, properties, name, verb="update")
 
@@ -147,19 +157,6 @@ class Steps:
             default_name=name,
             stack_tags=self.stack.settings.tags,
         )
-
-    def _refuse_same_name(self, old: Record, properties: Mapping[str, Any]) -> None:
-        identifier = schemas.primary_identifier(old.type)
-        if identifier and all(
-            key in properties and properties[key] == old.properties.get(key) for key in identifier
-        ):
-            name = "|".join(str(properties[key]) for key in identifier)
-            reason = (
-                "CloudFormation cannot update a stack when a custom-named resource requires replacing."
-                f" Rename {name} and update the stack again."
-            )
-            self._record(old, "UPDATE_FAILED", reason)
-            raise StepFailed(old.logical_id, "update", reason)
 
     def _context(self, resource: LogicalResource) -> Context:
         return replace(context_of(self.stack, self.surroundings, resource), cancelled=self.cancelled)
@@ -268,12 +265,16 @@ class ExportTable:
             for name in values:
                 other = self._exports.get(name)
                 if other is not None and other.stack_id != stack_id:
-                    _refuse(f"Export with name {name} is already exported by stack {other.stack_name}")
+                    raise validation_error(
+                        f"Export with name {name} is already exported by stack {other.stack_name}"
+                    )
             for name, export in published.items():
                 users = self._importers(name)
                 if users and values.get(name) != export.value:
                     verb = "updated" if name in values else "deleted"
-                    _refuse(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
+                    raise validation_error(
+                        f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}"
+                    )
             for name in published:
                 del self._exports[name]
             for name, value in values.items():
@@ -281,10 +282,6 @@ class ExportTable:
 
     def _importers(self, name: str) -> tuple[str, ...]:
         return tuple(sorted(stack for stack, names in self._imports.values() if name in names))
-
-
-def _refuse(message: str) -> None:
-    raise validation_error(message)
 
 
 # The reason of a failed resource in its event, in the form that AWS writes and the CDK reads.

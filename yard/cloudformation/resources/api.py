@@ -35,17 +35,18 @@ class ApiCall:
     shaped: bool = False
 
     def __call__(self, scope: ResourceScope) -> dict[str, Any]:
-        return scope.send(self.operation, **self._from_properties(scope), **resolve(self.parameters, scope))
+        members = _members(scope, self.operation)
+        named = {name: self.renames.get(name) or members[name.lower()] for name in self.takes(scope)}
+        return scope.send(
+            self.operation,
+            **{to: scope.properties[name] for name, to in named.items() if to not in self.parameters},
+            **resolve(self.parameters, scope),
+        )
 
     def takes(self, scope: ResourceScope) -> frozenset[str]:
         """Return the properties that go into this call."""
         members = _members(scope, self.operation) if self.shaped else {}
         return frozenset(name for name in scope.properties if name.lower() in members or name in self.renames)
-
-    def _from_properties(self, scope: ResourceScope) -> dict[str, Any]:
-        members = _members(scope, self.operation)
-        named = {name: self.renames.get(name) or members[name.lower()] for name in self.takes(scope)}
-        return {to: scope.properties[name] for name, to in named.items() if to not in self.parameters}
 
 
 def call(operation: str, /, **parameters: Any) -> ApiCall:
@@ -126,7 +127,12 @@ class ApiResource:
         scope = ResourceScope(context=context, service=self.service, properties=named)
         self._refuse(self._unknown(scope, named), "emulate")
         scope = replace(scope, response=self.create_call(scope))
-        scope = replace(scope, id=str(self.identity(scope) if self.identity else self._given_name(named)))
+        if self.identity:
+            identity = self.identity(scope)
+        else:
+            assert self.name, "a resource without an identity is identified by its name"
+            identity = named[self.name.property]
+        scope = replace(scope, id=str(identity))
         try:
             _apply((setting for setting in self.settings if setting.on_create), scope, frozenset(properties))
             return self._resource(scope)
@@ -173,10 +179,6 @@ class ApiResource:
         read = {name: expression(scope) for name, expression in self.reads.items() if name in properties}
         present = {name: value for name, value in read.items() if value is not None}
         return {**{name: value for name, value in properties.items() if name not in read}, **present}
-
-    def _given_name(self, named: Properties) -> str:
-        assert self.name, "a resource without an identity is identified by its name"
-        return str(named[self.name.property])
 
     def _resource(self, scope: ResourceScope) -> Resource:
         scope = replace(scope, live=(self.describe(scope) or {}) if self.describe else {})

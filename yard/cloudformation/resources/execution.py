@@ -61,10 +61,10 @@ def begun(context: Context, provider: Provider, verb: str, properties: Mapping[s
 def _stated(kind: str, verb: str) -> list[str]:
     """List the actions that make, change or delete such a resource, for example athena:CreateWorkGroup."""
     name = kind.rpartition("::")[2].lower()
-    actions = [action.partition(":")[2].lower() for action in schemas.permissions(kind, verb)]
-    named = {action for action in actions if action.endswith(name) and not action.startswith(_READS)}
     return sorted(
-        action for action in schemas.permissions(kind, verb) if action.partition(":")[2].lower() in named
+        action
+        for action in schemas.permissions(kind, verb)
+        if (word := action.partition(":")[2].lower()).endswith(name) and not word.startswith(_READS)
     )
 
 
@@ -95,7 +95,8 @@ class JudgedLookups:
     role_arn: str
 
     def parameter(self, name: str) -> str:
-        self._check("ssm", "GetParameters", Names=[_without_version(name)])
+        without_version = name if name.startswith("arn:") else name.partition(":")[0]
+        self._check("ssm", "GetParameters", Names=[without_version])
         return self.lookups.parameter(name)
 
     def secret(self, name: str, stage: str, version: str) -> str:
@@ -123,7 +124,3 @@ class JudgedLookups:
 def lookups_of(lookups: Lookups, region: str, role_arn: str | None) -> Lookups:
     """Return the lookups of a stack with this role."""
     return JudgedLookups(lookups=lookups, region=region, role_arn=role_arn) if role_arn else lookups
-
-
-def _without_version(name: str) -> str:
-    return name if name.startswith("arn:") else name.partition(":")[0]

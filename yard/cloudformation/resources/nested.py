@@ -32,7 +32,8 @@ class NestedStack:
         scope = ResourceScope(context=context, service="cloudformation", properties=properties)
         request = {**_request(properties), "TimeoutInMinutes": properties.get("TimeoutInMinutes")}
         request |= _role(context)
-        stack_id = str(scope.send("create_stack", StackName=_name(context), **request)["StackId"])
+        name = context.default_name[-128:].lstrip("-0123456789")
+        stack_id = str(scope.send("create_stack", StackName=name, **request)["StackId"])
         try:
             return _settled(scope, stack_id, "create")
         except ApiError:
@@ -54,10 +55,6 @@ class NestedStack:
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
         raise NotImplementedError
-
-
-def _name(context: Context) -> str:
-    return context.default_name[-128:].lstrip("-0123456789")
 
 
 def _request(properties: Properties) -> dict[str, Any]:

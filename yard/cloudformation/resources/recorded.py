@@ -44,21 +44,9 @@ def records(kind: str = "", region: str = "") -> tuple[ResourceRecord, ...]:
     )
 
 
-def keep(record: ResourceRecord) -> None:
-    _STORE[record.region, record.type, record.physical_id] = record
-
-
-def forget(region: str, kind: str, physical_id: str) -> None:
-    _STORE.pop((region, kind, physical_id), None)
-
-
 def is_only_recorded(kind: str, physical_id: str) -> bool:
     """Return True if a stack recorded it and no service knows it, so a service's call on it would fail."""
     return any(record.physical_id == physical_id for record in records(kind))
-
-
-def recall(region: str, kind: str, physical_id: str) -> ResourceRecord | None:
-    return _STORE.get((region, kind, physical_id))
 
 
 NUMBERS = ("integer", "number")
@@ -106,10 +94,10 @@ class SchemaRecord:
         return resource
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        forget(context.region, self.type, resource.physical_id)
+        _STORE.pop((context.region, self.type, resource.physical_id), None)
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        record = recall(context.region, self.type, resource.physical_id)
+        record = _STORE.get((context.region, self.type, resource.physical_id))
         return record.properties if record else None
 
     def _keep(
@@ -125,14 +113,12 @@ class SchemaRecord:
         return made
 
     def _record(self, context: Context, made: Resource, properties: Properties) -> None:
-        keep(
-            ResourceRecord(
-                region=context.region,
-                type=self.type,
-                physical_id=made.physical_id,
-                properties=properties,
-                attributes=made.attributes,
-            )
+        _STORE[context.region, self.type, made.physical_id] = ResourceRecord(
+            region=context.region,
+            type=self.type,
+            physical_id=made.physical_id,
+            properties=properties,
+            attributes=made.attributes,
         )
 
     def _identity(self, context: Context, properties: Properties) -> str:
@@ -140,8 +126,10 @@ class SchemaRecord:
         parts = schemas.primary_identifier(self.type) or ("Id",)
         made_up = [part for part in parts if part in schemas.read_only(self.type)]
         if made_up:
-            shape = IDS.get(self.type, "")
-            fresh = shape.format(region=context.region, random=secrets.token_hex(5)[:9]) or _fresh(self.type)
+            if self.type in IDS:
+                fresh = IDS[self.type].format(region=context.region, random=secrets.token_hex(5)[:9])
+            else:
+                fresh = f"{self.type.rpartition('::')[2].lower()[:12]}-{secrets.token_hex(9)[:17]}"
             return str(self._attribute(context, fresh, made_up[0]))
         return "|".join(str(properties.get(part) or context.default_name) for part in parts)
 
@@ -168,11 +156,6 @@ class SchemaRecord:
 def _listed(path: str, properties: Properties) -> list[Any]:
     """Return the list for a plural such as ResourceArns, if the template gives a ResourceArn."""
     return [properties[path[:-1]]] if path.endswith("s") and path[:-1] in properties else []
-
-
-def _fresh(kind: str) -> str:
-    word = kind.rpartition("::")[2].lower()
-    return f"{word[:12]}-{secrets.token_hex(9)[:17]}"
 
 
 # The forms of ids and attributes that the schemas of recorded types do not give.

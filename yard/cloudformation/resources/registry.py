@@ -114,7 +114,13 @@ def provider(kind: str) -> Provider:
         custom: Provider = _of_functions().provider(kind)
         return custom
     if kind not in TYPES:
-        raise validation_error(f"Template format error: {_refusal(kind)}")
+        service = "::".join(kind.split("::")[:2]) + "::"
+        alike = ", ".join(sorted(name for name in TYPES if name.startswith(service)))
+        known = f"of {service}* it emulates {alike}" if alike else f"it emulates nothing of {service}*"
+        raise validation_error(
+            f"Template format error: the yard does not emulate {kind}; {known};"
+            " `slipway yard status` lists every type"
+        )
     module, _ = TYPES[kind]
     found: Provider = import_module(f"{PACKAGE}.{module}").PROVIDERS[kind]
     return found
@@ -144,10 +150,3 @@ def fidelities() -> Mapping[str, Fidelity]:
         **dict.fromkeys(recorded_types(), RECORDED),
         **{kind: one for kind, (_, one) in TYPES.items()},
     }
-
-
-def _refusal(kind: str) -> str:
-    service = "::".join(kind.split("::")[:2]) + "::"
-    alike = ", ".join(sorted(name for name in TYPES if name.startswith(service)))
-    known = f"of {service}* it emulates {alike}" if alike else f"it emulates nothing of {service}*"
-    return f"the yard does not emulate {kind}; {known}; `slipway yard status` lists every type"

@@ -24,7 +24,9 @@ def to_request(shape: Any, value: Any, where: str = "") -> Any:
 def like(template: Any, live: Any) -> Any:
     """Return the part of `live` that `template` mentions, in the template's names, types and order."""
     if isinstance(template, Mapping):
-        return _like_mapping(template, _as_mapping(live))
+        live = _as_mapping(live)
+        found = {key: lookup(live, key) for key in template}
+        return {key: like(template[key], value) for key, value in found.items() if value is not None}
     if isinstance(template, list):
         return _like_list(template, _as_list(live))
     return template if _text(template) == _text(live) else live
@@ -102,11 +104,6 @@ _CONVERTERS: Mapping[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
-def _like_mapping(template: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: lookup(live, key) for key in template}
-    return {key: like(template[key], value) for key, value in found.items() if value is not None}
-
-
 def _like_list(template: list[Any], live: list[Any]) -> list[Any]:
     """Put the template's items first and in its order, so that the API's order is not reported as drift."""
     left, matched = list(live), []
@@ -115,12 +112,9 @@ def _like_list(template: list[Any], live: list[Any]) -> list[Any]:
         if twin is not None:
             left.remove(twin)
             matched.append(item)
-    pattern = template[0] if template and len({_keys(item) for item in template}) == 1 else None
+    keys = {frozenset(item if isinstance(item, Mapping) else ()) for item in template}
+    pattern = template[0] if len(keys) == 1 else None
     return matched + [like(pattern, item) if isinstance(pattern, Mapping) else item for item in left]
-
-
-def _keys(item: Any) -> frozenset[str]:
-    return frozenset(item) if isinstance(item, Mapping) else frozenset()
 
 
 def _as_mapping(live: Any) -> Mapping[str, Any]:

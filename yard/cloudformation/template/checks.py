@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.template import schemas
-from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
+from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.cloudformation.template.scope import waits_for
 from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError, validation_error
@@ -24,9 +24,7 @@ IAM_NAMES = {
     "AWS::IAM::User": "UserName",
     "AWS::IAM::UserToGroupAddition": None,
 }
-REFUSED_TYPES = {
-    "AWS::CloudFormation::Macro": "a macro",
-}
+MACRO = "AWS::CloudFormation::Macro"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +40,11 @@ class PropertyProblem:
 def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> None:
     """Raise ValidationError for a type that AWS does not have or the yard does not make."""
     types = {planned.declared.type: name for name, planned in blueprint.resources.items()}
-    for resource_type, name in types.items():
-        reason = REFUSED_TYPES.get(resource_type)
-        if reason:
-            raise validation_error(f"The yard cannot make {name}: {resource_type} is {reason}. Leave it out.")
+    if MACRO in types:
+        raise validation_error(f"The yard cannot make {types[MACRO]}: {MACRO} is a macro. Leave it out.")
     unknown = sorted(name for name in types if not schemas.is_known(name))
     if unknown:
         raise validation_error(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
-    _refuse_unmade(types, providers)
-    _refuse_attributes(blueprint)
-
-
-def _refuse_unmade(types: Iterable[str], providers: Callable[[str], Provider]) -> None:
     refusals = []
     for resource_type in sorted(types):
         try:
@@ -62,9 +53,6 @@ def _refuse_unmade(types: Iterable[str], providers: Callable[[str], Provider]) -
             refusals.append(error.message)
     if refusals:
         raise validation_error("\n".join(refusals))
-
-
-def _refuse_attributes(blueprint: Blueprint) -> None:
     values: list[Any] = [dict(planned.properties) for planned in blueprint.resources.values()]
     for reference in sorted(waits_for([*values, dict(blueprint.outputs)]), key=str):
         resource_type = blueprint.resources[reference.logical_id].declared.type
@@ -77,19 +65,20 @@ def _refuse_attributes(blueprint: Blueprint) -> None:
 
 def property_problems(blueprint: Blueprint) -> tuple[PropertyProblem, ...]:
     """List the problems of the properties as far as they are known."""
-    return tuple(problem for planned in blueprint.resources.values() for problem in _problems(planned))
-
-
-def _problems(planned: Planned) -> Iterator[PropertyProblem]:
-    declared = planned.declared
-    for problem in schemas.check(declared.type, planned.properties):
-        path, _, message = problem.removeprefix("#").partition(": ")
-        yield PropertyProblem(
-            logical_id=declared.logical_id,
-            type=declared.type,
-            path=f"/Resources/{declared.logical_id}/Properties{path}",
-            message=message[:1].upper() + message[1:],
-        )
+    found = []
+    for planned in blueprint.resources.values():
+        declared = planned.declared
+        for problem in schemas.check(declared.type, planned.properties):
+            path, _, message = problem.removeprefix("#").partition(": ")
+            found.append(
+                PropertyProblem(
+                    logical_id=declared.logical_id,
+                    type=declared.type,
+                    path=f"/Resources/{declared.logical_id}/Properties{path}",
+                    message=message[:1].upper() + message[1:],
+                )
+            )
+    return tuple(found)
 
 
 def refuse_properties(blueprint: Blueprint) -> None:
@@ -114,18 +103,13 @@ def capabilities(template: Template) -> tuple[tuple[str, ...], str | None]:
     needed: list[str] = []
     if iam:
         is_named = any(
-            _is_named(resource.type, resource.properties) for resource in template.resources.values()
+            IAM_NAMES.get(resource.type) in resource.properties for resource in template.resources.values()
         )
         needed.append("CAPABILITY_NAMED_IAM" if is_named else "CAPABILITY_IAM")
     if template.transforms:
         needed.append("CAPABILITY_AUTO_EXPAND")
     reason = f"The following resource(s) require capabilities: [{', '.join(iam)}]" if iam else None
     return tuple(needed), reason
-
-
-def _is_named(resource_type: str, properties: Mapping[str, Any]) -> bool:
-    name = IAM_NAMES.get(resource_type)
-    return name is not None and name in properties
 
 
 def refuse_capabilities(template: Template, given: Iterable[str]) -> None:

@@ -68,10 +68,6 @@ def _decode(text: str) -> Any:
     else:
         failure = "Template format error: YAML not well-formed."
     # Not an error yet: a flow mapping of YAML begins with a brace, too.
-    return _decode_yaml(text, failure)
-
-
-def _decode_yaml(text: str, failure: str) -> Any:
     try:
         # _Loader is a SafeLoader: tags make lists, mappings and strings, nothing else
         return yaml.load(text, Loader=_Loader)  # noqa: S506

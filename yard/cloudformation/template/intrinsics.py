@@ -9,7 +9,7 @@ import base64
 import ipaddress
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from slipway.yard.cloudformation.template import references
 from slipway.yard.cloudformation.template.references import SUB_VARIABLE, Reference
@@ -242,10 +242,6 @@ def _logical(name: str) -> Callable[[Any, Scope], bool]:
     return lambda argument, scope: _holds({name: argument}, scope, ())
 
 
-def _refuse_macro(argument: Any, scope: Scope) -> NoReturn:
-    fail("Fn::Transform runs a macro, and the yard runs none: put the expanded text into the template")
-
-
 LAZY: dict[str, Callable[[Any, Scope], Any]] = {
     "Ref": lambda argument, scope: _referenced(Reference(logical_id=argument), scope),
     "Fn::GetAtt": _get_att,
@@ -254,5 +250,7 @@ LAZY: dict[str, Callable[[Any, Scope], Any]] = {
     "Fn::Select": _select,
     "Fn::Equals": _logical("Fn::Equals"),
     **{name: _logical(name) for name in LOGIC},
-    "Fn::Transform": _refuse_macro,
+    "Fn::Transform": lambda argument, scope: fail(
+        "Fn::Transform runs a macro, and the yard runs none: put the expanded text into the template"
+    ),
 }

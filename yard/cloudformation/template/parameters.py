@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import regex
 
@@ -122,7 +122,7 @@ def _parameter(key: str, given: str, declaration: Mapping[str, Any], lookups: Lo
     if form is None:
         _refuse(f"Template format error: Unrecognized parameter type: {kind}")
     for item in items:
-        if not re.fullmatch(form or "", item):
+        if not re.fullmatch(form, item):
             _refuse(
                 f"Parameter validation failed: parameter value {item} for parameter name {key} is no {inner}"
             )
@@ -151,7 +151,6 @@ def _stored(name: str, lookups: Lookups) -> str:
     except KeyError:
         hint = f"; {PUBLIC_PARAMETERS}" if name.startswith("/aws/") else ""
         _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.{hint}")
-        raise
 
 
 def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> None:
@@ -160,7 +159,7 @@ def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> 
     _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if description else reason)
 
 
-def _refuse(message: str) -> None:
+def _refuse(message: str) -> NoReturn:
     raise validation_error(message)
 
 

@@ -57,7 +57,8 @@ def _are_names(parts: list[Any]) -> bool:
 
 def sub_parts(argument: Any) -> tuple[str, Mapping[str, Any]]:
     """Return the text and the variables of a Sub."""
-    text, variables = (argument, {}) if isinstance(argument, str) else _pair(argument)
+    parts = [argument, {}] if isinstance(argument, str) else argument
+    text, variables = parts if isinstance(parts, list) and len(parts) == 2 else (None, None)
     if not isinstance(text, str) or not isinstance(variables, dict):
         raise validation_error(
             "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments."
@@ -65,12 +66,6 @@ def sub_parts(argument: Any) -> tuple[str, Mapping[str, Any]]:
             " of values to replace in the string"
         )
     return text, variables
-
-
-def _pair(argument: Any) -> tuple[Any, Any]:
-    if isinstance(argument, list) and len(argument) == 2:
-        return argument[0], argument[1]
-    return None, None
 
 
 def of_variable(name: str) -> Reference:
@@ -83,30 +78,22 @@ def _walk(value: Any) -> Iterator[Reference]:
     if isinstance(value, list):
         for item in value:
             yield from _walk(item)
-    elif isinstance(value, dict):
-        yield from _walk_mapping(value)
-
-
-def _walk_mapping(value: Mapping[str, Any]) -> Iterator[Reference]:
-    if len(value) == 1 and isinstance(value.get("Ref"), str):
+    elif not isinstance(value, dict):
+        return
+    elif len(value) == 1 and isinstance(value.get("Ref"), str):
         yield Reference(logical_id=value["Ref"])
     elif len(value) == 1 and "Fn::GetAtt" in value:
         logical_id, attribute = get_att(value["Fn::GetAtt"])
         yield Reference(logical_id=logical_id, attribute=attribute if isinstance(attribute, str) else "")
         yield from _walk(attribute)
     elif len(value) == 1 and "Fn::Sub" in value:
-        yield from _walk_sub(value["Fn::Sub"])
+        text, variables = sub_parts(value["Fn::Sub"])
+        names = [name for name in SUB_VARIABLE.findall(text) if not name.startswith("!")]
+        yield from (of_variable(name) for name in names if name.strip() not in variables)
+        yield from _walk(list(variables.values()))
     else:
         for item in value.values():
             yield from _walk(item)
-
-
-def _walk_sub(argument: Any) -> Iterator[Reference]:
-    text, variables = sub_parts(argument)
-    for name in SUB_VARIABLE.findall(text):
-        if not name.startswith("!") and name.strip() not in variables:
-            yield of_variable(name)
-    yield from _walk(list(variables.values()))
 
 
 def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:

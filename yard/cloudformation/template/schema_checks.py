@@ -6,6 +6,7 @@ To check another keyword: one function here and its line in KEYWORDS.
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -55,12 +56,17 @@ class _Visit:
         self.root = root
 
     def problems(self, value: Any, part: Schema | bool) -> Problems:
-        if isinstance(part, bool) or not isinstance(value, JSON) or _is_unresolved(value):
+        # A dynamic reference's value is read only when the resource is made.
+        is_unresolved = isinstance(value, str) and "{{resolve:" in value
+        if isinstance(part, bool) or not isinstance(value, JSON) or is_unresolved:
             return
         part = resolved(part, self.root)
-        if "type" in part and not _has_type(value, part["type"]):
-            yield f": expected type: {_type_words(part['type'])}, found: {_type_of(value)}"
-            return
+        if "type" in part:
+            types = [part["type"]] if isinstance(part["type"], str) else part["type"]
+            if not any(_has_type(value, name) for name in types):
+                expected = " or ".join(TYPE_NAMES.get(TYPES[name][0], "Null") for name in types)
+                yield f": expected type: {expected}, found: {TYPE_NAMES.get(type(value), 'Null')}"
+                return
         for keyword, (kind, check) in KEYWORDS.items():
             if (
                 keyword in part
@@ -94,26 +100,8 @@ TYPE_NAMES = {
 }
 
 
-def _has_type(value: Any, wanted: Any) -> bool:
-    names = [wanted] if isinstance(wanted, str) else wanted
-    return any(
-        isinstance(value, TYPES[name]) and not (isinstance(value, bool) and name in ("integer", "number"))
-        for name in names
-    )
-
-
-def _type_of(value: Any) -> str:
-    return TYPE_NAMES.get(type(value), "Null")
-
-
-def _type_words(wanted: Any) -> str:
-    names = [wanted] if isinstance(wanted, str) else wanted
-    return " or ".join(TYPE_NAMES.get(TYPES[name][0], "Null") for name in names)
-
-
-def _is_unresolved(value: Any) -> bool:
-    """Return True for a dynamic reference, whose value is read only when the resource is made."""
-    return isinstance(value, str) and "{{resolve:" in value
+def _has_type(value: Any, name: str) -> bool:
+    return isinstance(value, TYPES[name]) and not (isinstance(value, bool) and name in ("integer", "number"))
 
 
 def _shown(value: Any) -> str:
@@ -237,14 +225,6 @@ def _not(visit: _Visit, argument: Schema, value: Any, part: Schema) -> Problems:
         yield ": subject must not be valid against the schema of [not]"
 
 
-def _at_least(value: float, limit: float) -> bool:
-    return value >= limit
-
-
-def _at_most(value: float, limit: float) -> bool:
-    return value <= limit
-
-
 def _itself(value: Any) -> Any:
     return value
 
@@ -261,16 +241,16 @@ KEYWORDS: dict[str, tuple[Any, Callable[[_Visit, Any, Any, Schema], Problems]]] 
     "dependentRequired": (dict, _dependent_required),
     "items": (list, _items),
     "uniqueItems": (list, _unique),
-    "minItems": (list, _bound("expected minimum item count: {}, found: {}", _at_least, len)),
-    "maxItems": (list, _bound("expected maximum item count: {}, found: {}", _at_most, len)),
+    "minItems": (list, _bound("expected minimum item count: {}, found: {}", operator.ge, len)),
+    "maxItems": (list, _bound("expected maximum item count: {}, found: {}", operator.le, len)),
     "enum": (JSON, _enum),
     "enumCaseInsensitive": (str, _enum_any_case),
     "const": (JSON, _const),
     "pattern": (str, _pattern),
-    "minLength": (str, _bound("expected minLength: {}, actual: {}", _at_least, len)),
-    "maxLength": (str, _bound("expected maxLength: {}, actual: {}", _at_most, len)),
-    "minimum": (NUMBER, _bound("{1} is not greater or equal to {0}", _at_least, _itself)),
-    "maximum": (NUMBER, _bound("{1} is not less or equal to {0}", _at_most, _itself)),
+    "minLength": (str, _bound("expected minLength: {}, actual: {}", operator.ge, len)),
+    "maxLength": (str, _bound("expected maxLength: {}, actual: {}", operator.le, len)),
+    "minimum": (NUMBER, _bound("{1} is not greater or equal to {0}", operator.ge, _itself)),
+    "maximum": (NUMBER, _bound("{1} is not less or equal to {0}", operator.le, _itself)),
     "multipleOf": (NUMBER, _multiple),
     "allOf": (JSON, _all_of),
     "anyOf": (JSON, _any_of),

@@ -7,7 +7,7 @@ and passes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -125,7 +125,10 @@ def check(resource_type: str, properties: Mapping[str, Any]) -> tuple[str, ...]:
     if resource_type in SPECIAL or schema(resource_type) is NO_SCHEMA:
         return ()
     found = problems(coerce(resource_type, properties), schema(resource_type))
-    return tuple(sorted({*found, *_given_read_only(resource_type, properties)}))
+    settable = {*create_only(resource_type), *(schema(resource_type).get("required") or ())}
+    given = set(read_only(resource_type)) & set(properties) - settable
+    extraneous = (f"#: extraneous key [{name}] is not permitted: it is read-only" for name in given)
+    return tuple(sorted({*found, *extraneous}))
 
 
 @lru_cache(maxsize=512)
@@ -159,12 +162,6 @@ def _matches(pattern: list[str], parts: list[str]) -> bool:
 def _paths(resource_type: str, key: str) -> tuple[str, ...]:
     paths = schema(resource_type).get(key) or ()
     return tuple(path.removeprefix(PREFIX).replace("/items/", "/*/") for path in paths)
-
-
-def _given_read_only(resource_type: str, properties: Mapping[str, Any]) -> Iterator[str]:
-    settable = {*create_only(resource_type), *(schema(resource_type).get("required") or ())}
-    for name in sorted(set(read_only(resource_type)) & set(properties) - settable):
-        yield f"#: extraneous key [{name}] is not permitted: it is read-only"
 
 
 def _coerced(value: Any, part: Schema, root: Schema) -> Any:

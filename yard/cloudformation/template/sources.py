@@ -20,7 +20,6 @@ from slipway.yard.errors import validation_error
 
 VIRTUAL_HOST = re.compile(r"(?P<bucket>.+)\.(s3[.-].*|localhost)")
 PATH_HOST = re.compile(r"s3[.-].*|localhost")
-ONE_OF = "Either Template URL or Template Body must be specified."
 
 
 def template_of(parameters: Mapping[str, Any], lookups: Lookups, previous: Template | None) -> Template:
@@ -31,17 +30,15 @@ def template_of(parameters: Mapping[str, Any], lookups: Lookups, previous: Templ
         return previous
     body, url = parameters.get("TemplateBody"), parameters.get("TemplateURL")
     if (body is None) == (url is None):
-        raise validation_error(ONE_OF)
-    return template.load(_checked_body(body) if body is not None else fetch(str(url), lookups))
-
-
-def _checked_body(body: str) -> str:
+        raise validation_error("Either Template URL or Template Body must be specified.")
+    if body is None:
+        return template.load(fetch(str(url), lookups))
     if len(body.encode()) > MAX_BODY_BYTES:
         raise validation_error(
             "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: Member must"
             f" have length less than or equal to {MAX_BODY_BYTES}: upload it and give its TemplateURL"
         )
-    return body
+    return template.load(body)
 
 
 def fetch(url: str, lookups: Lookups) -> str:

@@ -94,13 +94,15 @@ def load(text: str) -> Template:
     resources = {name: _declaration(name, value) for name, value in body["Resources"].items()}
     template = Template(text=text, body=body, resources=resources)
     references.check(template.body, tuple(resources))
-    references.order({name: _edges(declared) for name, declared in resources.items()})
+    edges = {
+        name: {
+            *declared.depends_on,
+            *(found.logical_id for found in references.in_expression(declared.properties)),
+        }
+        for name, declared in resources.items()
+    }
+    references.order(edges)
     return template
-
-
-def _edges(declared: ResourceDeclaration) -> frozenset[str]:
-    found = references.in_expression(declared.properties)
-    return frozenset(reference.logical_id for reference in found) | frozenset(declared.depends_on)
 
 
 def _check_sections(body: Mapping[str, Any]) -> None:

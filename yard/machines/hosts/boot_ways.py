@@ -53,10 +53,12 @@ def obstacle(image: str) -> str:
     if wanted == IMITATED:
         return f"{BOOT_VARIABLE} asks for it"
     root = image_store.root_of(image)
-    lacking = _lacking(root or Path("/"))
+    places = {(root or Path("/")) / path: package for path, package in _PROGRAMS.items()}
+    # A link counts even if its target exists only at run time.
+    lacking = [package for path, package in places.items() if not (path.is_symlink() or path.exists())]
     if lacking:
         what = "the machine image" if root else "this machine"
-        return f"{what} lacks {lacking}; {BAKE if root else MEND}"
+        return f"{what} lacks {', '.join(lacking)}; {BAKE if root else MEND}"
     return obstacle_here()
 
 
@@ -85,15 +87,6 @@ def obstacle_here() -> str:
         return f"systemd-nspawn did not end within {TRIAL_SECONDS:.0f} s"
     said = (tried.stderr + tried.stdout).strip().rpartition("\n")[2]
     return f"systemd-nspawn cannot start: {said}" if tried.returncode else ""
-
-
-def _lacking(root: Path) -> str:
-    return ", ".join(package for path, package in _PROGRAMS.items() if not _is_there(root, path))
-
-
-def _is_there(root: Path, path: str) -> bool:
-    """Return True if the path is there; a link counts even if its target exists only at run time."""
-    return (root / path).is_symlink() or (root / path).exists()
 
 
 # The isolation of hosts. Without root, hosts of AWS PCS are plain processes even where namespaces work:

@@ -86,11 +86,6 @@ def _by_namespaces(target: Mapping[str, Any], *more: str) -> EnterCommand:
     return _through(target, (*_NAMESPACES, *clock, *more))
 
 
-def _by_own_users(target: Mapping[str, Any]) -> EnterCommand:
-    """Build the command for a host that an ordinary user started: it has a user namespace, too."""
-    return _by_namespaces(target, "user")
-
-
 def _through(target: Mapping[str, Any], spaces: Sequence[str]) -> EnterCommand:
     opened = {name: _opened(target, name) for name in spaces}
     options = [f"--{_WORDS.get(name, name)}=/proc/self/fd/{each}" for name, each in opened.items()]
@@ -100,7 +95,8 @@ def _through(target: Mapping[str, Any], spaces: Sequence[str]) -> EnterCommand:
 
 _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {
     "root": _by_namespaces,
-    "user": _by_own_users,
+    # An ordinary user started it, so it has a user namespace, too.
+    "user": lambda target: _by_namespaces(target, "user"),
     "plain": lambda _door: EnterCommand(argv=[]),
 }
 _NETWORKS: Mapping[str, Sequence[str]] = {"root": ("net",), "user": ("user", "net"), "plain": ()}

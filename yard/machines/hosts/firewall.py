@@ -46,27 +46,21 @@ def ruleset(rules: Iterable[Rule]) -> str:
 
 def _chain(way: str, rules: Iterable[Rule]) -> str:
     hook, interface, _ = _CHAINS[way]
+    tracked = "ct state established,related accept"
     lines = sorted({line for rule in rules for line in _lines(rule)})
-    body = "".join(f"    {line}\n" for line in [f"{interface} lo accept", _TRACKED, *lines])
+    body = "".join(f"    {line}\n" for line in [f"{interface} lo accept", tracked, *lines])
     return f"  chain {way} {{\n    type filter hook {hook} priority 0; policy drop;\n{body}  }}\n"
-
-
-_TRACKED = "ct state established,related accept"
 
 
 def _lines(rule: Rule) -> Iterator[str]:
     address = _CHAINS[rule.way][2]
     for version, family in _FAMILIES.items():
-        networks = sorted(_networks(rule.peers, version))
+        # Overlapping networks are merged: nft refuses them in one set.
+        given = [ipaddress.ip_network(peer, strict=False) for peer in rule.peers]
+        chosen = [network for network in given if network.version == version]
+        networks = sorted(map(str, ipaddress.collapse_addresses(chosen)))  # type: ignore[type-var]  # of one version
         if networks:
             yield f"{family} {address} {{ {', '.join(networks)} }} {_matched(rule)}accept"
-
-
-def _networks(peers: Iterable[str], version: int) -> list[str]:
-    """Merge overlapping networks: nft refuses them in one set."""
-    found = [ipaddress.ip_network(peer, strict=False) for peer in peers]
-    chosen = [network for network in found if network.version == version]
-    return [str(address) for address in ipaddress.collapse_addresses(chosen)]  # type: ignore[type-var]  # of one version
 
 
 def _matched(rule: Rule) -> str:

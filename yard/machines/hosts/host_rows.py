@@ -22,16 +22,13 @@ def hosts() -> list[dict[str, Any]]:
         return [_host(host) for host in known]
 
 
-def _not_enforced(*, is_isolated: bool) -> str:
-    """Return what isolation a running host lacks; "" if none."""
-    if not is_isolated:
-        return "no machine of its own: see `slipway yard status`"
-    return "" if firewall.is_enforced() else f"not enforced: {NO_FIREWALL}"
-
-
 def _host(host: host_store.Host) -> dict[str, Any]:
     instance = host.instance
     is_isolated = tier_of(instance.tags).isolated
+    is_enforced = is_isolated and firewall.is_enforced()
+    lacking = (
+        f"not enforced: {NO_FIREWALL}" if is_isolated else "no machine of its own: see `slipway yard status`"
+    )
     return {
         "name": instance.name,
         "instance": instance.id,
@@ -42,8 +39,8 @@ def _host(host: host_store.Host) -> dict[str, Any]:
         "state": host.state,
         "root": host.root,
         "boot": host.boots,
-        "firewall": "security groups" if is_isolated and firewall.is_enforced() else "none",
-        "why": host.why.strip().rpartition("\n")[2] or _not_enforced(is_isolated=is_isolated),
+        "firewall": "security groups" if is_enforced else "none",
+        "why": host.why.strip().rpartition("\n")[2] or ("" if is_enforced else lacking),
     }
 
 

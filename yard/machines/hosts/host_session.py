@@ -29,7 +29,6 @@ from slipway.yard.machines.hosts.planning import boot, own_files, plan
 # users and the list of hosts: EC2 itself notices only a system that stopped half-way. A host without a
 # program that every image has counts as impaired, too, since an instance on AWS would have it.
 NAME = "checkup"
-SSHD = ("sshd",)
 # systemctl(1), is-system-running: systemd waits for an administrator at the console, which does not exist.
 _STUCK = "maintenance"
 _SCRIPT = """\
@@ -56,7 +55,14 @@ def start(host: Host, tell: Callable[[Findings], None]) -> None:
     """Run the checkup in the host; another thread passes the findings to `tell`."""
     (reading, output), errors = os.pipe(), os.open(os.devnull, os.O_WRONLY)
     assert host.link
-    command = HostCommand(argv=("sh", "-c", _script(_programs(host))))
+    # Programs that jobs need although no unit starts them, each by its possible names.
+    programs = [("sshd",), *boot.programs(boot.read_user_data(host.instance.user_data))]
+    looks = (
+        f"{{ {' || '.join(f'command -v {shlex.quote(name)}' for name in names)}; }} >/dev/null"
+        f" || echo missing {shlex.quote(names[0])}\n"
+        for names in programs
+    )
+    command = HostCommand(argv=("sh", "-c", _SCRIPT + "".join(looks)))
     host.link.command(NAME, command, (output, errors))
     os.close(output)
     os.close(errors)
@@ -105,20 +111,6 @@ def _read(host: Host, descriptor: int, tell: Callable[[Findings], None]) -> None
         tell(findings(text, host.console.dropped_units(), mend))
 
 
-def _programs(host: Host) -> list[tuple[str, ...]]:
-    """List programs that jobs need although no unit starts them, each by its possible names."""
-    return [SSHD, *boot.programs(boot.read_user_data(host.instance.user_data))]
-
-
-def _script(programs: Iterable[Sequence[str]]) -> str:
-    looks = (
-        f"{{ {' || '.join(f'command -v {shlex.quote(name)}' for name in names)}; }} >/dev/null"
-        f" || echo missing {shlex.quote(names[0])}\n"
-        for names in programs
-    )
-    return _SCRIPT + "".join(looks)
-
-
 log = logging.getLogger("yard.hosts")
 
 _PROCESS = re.compile(r"^Pid:\s*(\d+)", re.MULTILINE)
@@ -157,7 +149,9 @@ class HostSession:
         (pidfd,) = event.descriptors
         self.has_started = True
         self.host.namespaces = event.said["namespaces"]
-        self.host.process = _number(pidfd)
+        # A pidfd's pid in this machine's numbers, not the host's.
+        found = _PROCESS.search(Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="ascii"))
+        self.host.process = int(found[1]) if found else 0
         os.close(pidfd)
 
     def booted(self, _event: HostEvent) -> None:
@@ -227,12 +221,6 @@ _HANDLERS: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
     "done": HostSession.done,
     "gone": HostSession.gone,
 }
-
-
-def _number(descriptor: int) -> int:
-    """Return the pid behind a pidfd, in this machine's numbers, not the host's."""
-    found = _PROCESS.search(Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii"))
-    return int(found[1]) if found else 0
 
 
 def _serve_api(door: socket.socket, host: Host) -> None:

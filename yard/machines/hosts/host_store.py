@@ -6,9 +6,12 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from slipway.yard.machines.hosts import boot_ways
+
+if TYPE_CHECKING:
+    from slipway.yard.machines.hosts.host_processes import HostChannel
 
 # The console keeps the last 64 KB that a host has printed since its launch, as on EC2.
 MOST_BYTES = 64 * 1024
@@ -58,20 +61,6 @@ class HostCommand:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class FirstProcess(Protocol):
-    """Sends orders to a host's first process."""
-
-    def command(self, name: str, run: HostCommand, descriptors: tuple[int, int]) -> None: ...
-
-    def signal(self, name: str, number: int) -> None: ...
-
-    def shut_down(self) -> None: ...
-
-    def reboot(self) -> None: ...
-
-    def power_off(self) -> None: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class Host:
     instance: HostInstance
@@ -86,7 +75,7 @@ class Host:
     console: Console = field(default_factory=Console)
     process: int = 0  # pid of its first process, in this machine's numbers
     namespaces: Mapping[str, str] = field(default_factory=dict)  # of its first process, as /proc names them
-    link: FirstProcess | None = None
+    link: HostChannel | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # of its commands
     said: Callable[[str], str] = str  # translates a machine's paths into this host's
     # Command name -> callback for its end: gets the exit code, or None if the host is gone.

@@ -186,23 +186,18 @@ def _start(instance: HostInstance) -> None:
     with host_store.changed:
         host_store.hosts[instance.id] = host
     session = HostSession(host, on_end=instances.has_ended)
-    (_start_isolated if _is_isolated(host) else _start_plain)(host, session)
+    if _is_isolated(host):
+        is_real = host.boots == boot_ways.SYSTEMD
+        host.environment = plan.real_environment() if is_real else plan.environment()
+        file = plan.write(instance, best_tier(), host.firewall, host.boots)
+        host.link = _network(instance).start(host.number, file, session.handle)
+    else:
+        plain.make_folder_of_sshd()
+        written = plan.write_plain(instance)
+        host.environment, host.said = written.environment, written.said
+        session.own_metadata = written.metadata
+        host.link = start_plain(written.file, session.handle)
     log.info("starting host %s as %s", instance.name, instance.id)
-
-
-def _start_isolated(host: Host, session: HostSession) -> None:
-    is_real = host.boots == boot_ways.SYSTEMD
-    host.environment = plan.real_environment() if is_real else plan.environment()
-    file = plan.write(host.instance, best_tier(), host.firewall, host.boots)
-    host.link = _network(host.instance).start(host.number, file, session.handle)
-
-
-def _start_plain(host: Host, session: HostSession) -> None:
-    plain.make_folder_of_sshd()
-    written = plan.write_plain(host.instance)
-    host.environment, host.said = written.environment, written.said
-    session.own_metadata = written.metadata
-    host.link = start_plain(written.file, session.handle)
 
 
 def _network(instance: HostInstance) -> VpcNetwork:

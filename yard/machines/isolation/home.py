@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from slipway.yard.machines.isolation import kernel
@@ -51,7 +51,8 @@ NOTHING: Plan = {"hidden": (), "shown": ()}
 
 def plan(needed: Iterable[str], yard: Path) -> Plan:
     """List what a tree hides, such as the yard's folder with its secret, and what of that it still shows."""
-    homes = {os.path.realpath(path) for path in (*HOMES, *_own(), str(yard))}
+    own = (str(Path.home()), pwd.getpwuid(os.getuid()).pw_dir)
+    homes = {os.path.realpath(path) for path in (*HOMES, *own, str(yard))}
     found = {path for path in homes if not any(_is_within(system, path) for system in _SYSTEM)}
     shown = [path for path in needed if any(_is_within(path, home) for home in found)]
     for home in sorted(found):
@@ -93,11 +94,6 @@ def make_read_only(mounted: Path) -> None:
     now = os.statvfs(mounted).f_flag
     flags = sum(flag for said, flag in _OF_MOUNTS if now & said)
     kernel.mount("none", mounted, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | flags)
-
-
-def _own() -> Iterator[str]:
-    yield str(Path.home())
-    yield pwd.getpwuid(os.getuid()).pw_dir
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
 
 NEW_TIME = 0x00000080
 NEW_MOUNTS = 0x00020000
@@ -75,11 +74,16 @@ def join_all(process: int, flags: int) -> None:
 
 def become_root_of_own_users() -> None:
     """Enter a new user namespace in which this user is root and owns all namespaces made from now on."""
-    user, group = os.getuid(), os.getgid()
+    _enter_own_users(0)
+
+
+def _enter_own_users(user: int) -> None:
+    """Enter a new user namespace in which this process's user and group are `user`."""
+    own_user, own_group = os.getuid(), os.getgid()
     unshare(NEW_USER)
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"{user} {own_user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"{user} {own_group} 1", encoding="ascii")
 
 
 def restart_clocks() -> None:
@@ -104,7 +108,12 @@ def keep_users(file: Path, user: int) -> None:
     child = os.fork()
     if child == 0:
         os.close(leave)
-        _hold_users(user, tell, go)
+        try:
+            _enter_own_users(user)
+            os.write(tell, b"m")
+            os.read(go, 1)
+        finally:
+            os._exit(0)
     os.close(tell)
     os.close(go)
     made = os.read(ready, 1)
@@ -115,19 +124,6 @@ def keep_users(file: Path, user: int) -> None:
     os.waitpid(child, 0)
     if not made:
         raise OSError(errno.EPERM, "a user namespace inside the host's cannot be made")
-
-
-def _hold_users(user: int, tell: int, go: int) -> NoReturn:
-    try:
-        own_user, own_group = os.getuid(), os.getgid()
-        unshare(NEW_USER)
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"{user} {own_user} 1", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"{user} {own_group} 1", encoding="ascii")
-        os.write(tell, b"m")
-        os.read(go, 1)
-    finally:
-        os._exit(0)
 
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:

@@ -93,15 +93,11 @@ class Tier:
         return not self.obstacle()
 
 
-def _obstacle_of_root() -> str:
-    return "this user is not root" if os.geteuid() != 0 else _try("root")
-
-
 TIERS = (
     Tier(
         name="root",
         isolated=True,
-        obstacle=_obstacle_of_root,
+        obstacle=lambda: "this user is not root" if os.geteuid() != 0 else _try("root"),
         words=f"namespaces made as root: {_OWN} for each node",
     ),
     Tier(
@@ -121,8 +117,15 @@ TIERS = (
 
 @lru_cache(maxsize=1)
 def best_tier() -> Tier:
-    wanted = os.environ.get(TIER_VARIABLE)
-    return _tier_named(wanted) if wanted else _best_that_works()
+    if wanted := os.environ.get(TIER_VARIABLE):
+        return _tier_named(wanted)
+    obstacle = ""
+    for tier in TIERS[:-1]:
+        obstacle = tier.obstacle()
+        if not obstacle:
+            return tier
+    # The last tier always works; its words say why no better one does.
+    return replace(TIERS[-1], words=f"{TIERS[-1].words}; nothing better works here: {obstacle}")
 
 
 def programs() -> str:
@@ -142,16 +145,6 @@ def _tier_named(name: str) -> Tier:
             hint=f"unset {TIER_VARIABLE} to use the best tier that this machine allows",
         )
     return found
-
-
-def _best_that_works() -> Tier:
-    """Return the best tier that works; the last tier's words say why no better one does."""
-    obstacle = ""
-    for tier in TIERS[:-1]:
-        obstacle = tier.obstacle()
-        if not obstacle:
-            return tier
-    return replace(TIERS[-1], words=f"{TIERS[-1].words}; nothing better works here: {obstacle}")
 
 
 def _try(tier: str) -> str:

@@ -118,6 +118,11 @@ def _named_after(call: AskedCall, prefix: str, kind: str) -> list[str]:
     ]
 
 
+def _each(*paths: str, of: Callable[[str, str], str]) -> Callable[[AskedCall], Iterator[str]]:
+    """Find the values of these parameters; `of` makes an ARN from a value and the region."""
+    return lambda call: (of(value, call.region) for path in paths for value in found(call.parameters, path))
+
+
 def _log_group(call: AskedCall) -> Iterator[str]:
     """Yield log groups; CloudWatch Logs appends an empty log stream, even without a group."""
     paths = ("logGroupName", "logGroupIdentifier", "logGroupNames[]", "logGroupIdentifiers[]")
@@ -158,64 +163,42 @@ def _automation(call: AskedCall) -> Iterator[str]:
 
 
 def _instance_of_command(call: AskedCall) -> Iterator[str]:
+    targets = call.parameters.get("Targets")
     ids = [
         *found(call.parameters, "InstanceIds[]"),
         *found(call.parameters, "InstanceId"),
         *found(call.parameters, "Target"),  # StartSession
         *(
             value
-            for target in _items(call.parameters.get("Targets"))
-            if str(target.get("Key", "")).lower() == "instanceids"
+            for target in (targets if isinstance(targets, list) else ())
+            if isinstance(target, Mapping) and str(target.get("Key", "")).lower() == "instanceids"
             for value in found(target, "Values[]")
         ),
     ]
-    for instance in ids or (["*"] if call.parameters.get("Targets") else []):
+    for instance in ids or (["*"] if targets else []):
         yield arn("ec2", call.region, f"instance/{instance}")
 
 
-def _instance_of_key(call: AskedCall) -> Iterator[str]:
-    yield from (arn("ec2", call.region, f"instance/{each}") for each in found(call.parameters, "InstanceId"))
-
-
-def _items(value: object) -> list[Mapping[str, object]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-def _key(call: AskedCall) -> Iterator[str]:
-    for path in ("KeyId", "TargetKeyId", "SourceKeyId", "DestinationKeyId"):
-        for value in found(call.parameters, path):
-            yield key_arn(value, call.region)
-
-
-def _secret(call: AskedCall) -> Iterator[str]:
-    for path in ("SecretId", "Name", "SecretIdList[]"):
-        for value in found(call.parameters, path):
-            yield secret_arn(value, call.region)
-
-
-def _project_of_build(call: AskedCall) -> Iterator[str]:
-    """Yield the project of a build, whose id is PROJECT:NUMBER."""
-    for path in ("projectName", "name", "names[]", "id", "ids[]", "project.name"):
-        for value in found(call.parameters, path):
-            name = value.rpartition("/")[2].partition(":")[0]
-            yield arn("codebuild", call.region, f"project/{name}")
-
-
-def _queue(call: AskedCall) -> Iterator[str]:
-    """Yield the queue's name, the end of its URL."""
-    for path in ("QueueName", "QueueUrl"):
-        for value in found(call.parameters, path):
-            yield arn("sqs", call.region, value.rpartition("/")[2])
-
-
 _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
-    ("codebuild", "project"): _project_of_build,
-    ("ec2-instance-connect", "instance"): _instance_of_key,
-    ("kms", "key"): _key,
+    # The id of a build is PROJECT:NUMBER.
+    ("codebuild", "project"): _each(
+        *("projectName", "name", "names[]", "id", "ids[]", "project.name"),
+        of=lambda value, region: arn(
+            "codebuild", region, f"project/{value.rpartition('/')[2].partition(':')[0]}"
+        ),
+    ),
+    ("ec2-instance-connect", "instance"): _each(
+        "InstanceId", of=lambda value, region: arn("ec2", region, f"instance/{value}")
+    ),
+    ("kms", "key"): _each("KeyId", "TargetKeyId", "SourceKeyId", "DestinationKeyId", of=key_arn),
     ("logs", "log-group"): _log_group,
     ("logs", "log-stream"): _log_stream,
-    ("secretsmanager", "secret"): _secret,
-    ("sqs", "queue"): _queue,
+    ("secretsmanager", "secret"): _each("SecretId", "Name", "SecretIdList[]", of=secret_arn),
+    # The end of a queue's URL is its name.
+    ("sqs", "queue"): _each(
+        *("QueueName", "QueueUrl"),
+        of=lambda value, region: arn("sqs", region, value.rpartition("/")[2]),
+    ),
     ("ssm", "automation-execution"): _automation,
     ("ssm", "document"): _document,
     ("ssm", "instance"): _instance_of_command,

@@ -34,9 +34,8 @@ def in_bucket(call: AskedCall, bucket: str, name: str) -> Iterator[ActionNeed]:
         return
     if call.operation in _READS:
         stored: Any = found_bucket.keys.get(name)
-        key = (
-            (stored.kms_key_id or _default_key(found_bucket)) if stored and _is_kms(stored.encryption) else ""
-        )
+        is_kms = stored and str(stored.encryption or "").startswith("aws:kms")
+        key = (stored.kms_key_id or _default_key(found_bucket)) if is_kms else ""
         actions: tuple[str, ...] = ("kms:Decrypt",)
     elif call.operation in _WRITES | _OF_PARTS:
         by_header = call.headers.get("x-amz-server-side-encryption-aws-kms-key-id", "")
@@ -46,10 +45,6 @@ def in_bucket(call: AskedCall, bucket: str, name: str) -> Iterator[ActionNeed]:
         return
     context = {"kms:encryptioncontext:aws:s3:arn": (f"arn:aws:s3:::{bucket}",)}
     yield from _via(call, "s3", key, actions, context)
-
-
-def _is_kms(encryption: object) -> bool:
-    return str(encryption or "").startswith("aws:kms")
 
 
 def _default_key(bucket: Any) -> str:

@@ -61,15 +61,14 @@ def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:
         raise NotJudged
     keys = value_keys(call, action_prefix)
     resources = list(dict.fromkeys(arn for kind in types for arn in named(call, action_prefix, kind)))
-    if not resources and types and not call.operation.startswith(_SEARCHES) and not _is_create(call):
+    # AWS checks "*" or the type's pattern if the resource is not made yet and has no name.
+    is_create = call.operation.startswith(("Create", "Register", "Send")) and not found(
+        call.parameters, "Name"
+    )
+    if not resources and types and not call.operation.startswith(_SEARCHES) and not is_create:
         raise NotJudged
     for resource in resources or ["*"]:
         yield ActionNeed(action=action, resource=resource, keys=keys)
-
-
-def _is_create(call: AskedCall) -> bool:
-    """Return True if the resource is not made yet and has no name: AWS checks "*" or the type's pattern."""
-    return call.operation.startswith(("Create", "Register", "Send")) and not found(call.parameters, "Name")
 
 
 # Roles that a call passes to a service: each needs iam:PassRole, with iam:PassedToService.

@@ -131,14 +131,10 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
         for action in actions:
             yield ActionNeed(action=f"s3:{action}", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
         yield from in_bucket(call, bucket, str(name))
-    if call.operation in _READS and not _is_there(bucket, str(names[0])):
+    stored = moto_backend("s3").buckets.get(bucket)  # an absent bucket is refused elsewhere
+    if call.operation in _READS and stored is not None and str(names[0]) not in stored.keys:
         # S3 says that an object is missing only to callers that may list the bucket ("GetObject", errors).
         yield ActionNeed(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}", keys=keys)
     if call.operation in _COPIES:
         source = unquote(call.headers.get("x-amz-copy-source", "")).partition("?")[0].removeprefix("/")
         yield ActionNeed(action="s3:GetObject", resource=f"arn:aws:s3:::{source}", keys=keys)
-
-
-def _is_there(bucket: str, name: str) -> bool:
-    found = moto_backend("s3").buckets.get(bucket)
-    return found is None or name in found.keys  # an absent bucket is refused elsewhere

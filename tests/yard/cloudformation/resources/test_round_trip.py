@@ -24,26 +24,18 @@ Look = Callable[[ResourceScope], Any]
 
 
 def look(kind: str, made: Made) -> Any:
-    scope = ResourceScope(
-        context=made.context, service=_service(made), id=made.id, properties=made.properties
-    )
+    row = made.provider
+    service = row.service if isinstance(row, ApiResource) else "batch"
+    scope = ResourceScope(context=made.context, service=service, id=made.id, properties=made.properties)
     try:
-        return LOOKS[kind](scope) if kind in LOOKS else _described(kind, made, scope)
+        if kind in LOOKS:
+            return LOOKS[kind](scope)
+        if isinstance(row, ApiResource) and row.describe is not None:
+            return row.describe(scope)
     except ApiError as error:
         if is_gone(error):
             return None
         raise
-
-
-def _service(made: Made) -> str:
-    row = made.provider
-    return row.service if isinstance(row, ApiResource) else "batch"
-
-
-def _described(kind: str, made: Made, scope: ResourceScope) -> Any:
-    row = made.provider
-    if isinstance(row, ApiResource) and row.describe is not None:
-        return row.describe(scope)
     return [record.properties for record in records(kind) if record.physical_id == made.id]
 
 

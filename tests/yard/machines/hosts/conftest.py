@@ -207,7 +207,11 @@ def user_data(key: Path) -> str:
         "/etc/trial/key.pub": Path(f"{key}.pub").read_text(encoding="utf-8"),
     }
     config = "#cloud-config\nwrite_files:\n" + "".join(map(_entry, files, files.values()))
-    parts = {"text/cloud-config": config, "text/x-shellscript": BOOT}
+    return mime({"text/cloud-config": config, "text/x-shellscript": BOOT})
+
+
+def mime(parts: Mapping[str, str]) -> str:
+    """Return a MIME message of these parts, by their types."""
     body = "".join(f'--X\nContent-Type: {kind}; charset="utf-8"\n\n{text}\n' for kind, text in parts.items())
     return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="X"\n\n{body}--X--\n'
 

@@ -19,7 +19,7 @@ from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.planning import own_units
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.state import remove_tree
-from tests.yard.machines.hosts.conftest import Site, Vpc
+from tests.yard.machines.hosts.conftest import Site, Vpc, mime
 from tests.yard.machines.hosts.test_run_command import Commands
 
 TERMINATES = {"InstanceInitiatedShutdownBehavior": "terminate"}
@@ -70,9 +70,7 @@ def host(site: Site, vpc: Vpc) -> str:
 def user_data(script: str, files: dict[str, str] | None = None) -> str:
     config = {"write_files": [{"path": path, "content": text} for path, text in (files or {}).items()]}
     parts = {"text/cloud-config": f"#cloud-config\n{json.dumps(config)}", "text/x-shellscript": script}
-    body = "".join(f'--X\nContent-Type: {kind}; charset="utf-8"\n\n{text}\n' for kind, text in parts.items())
-    message = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="X"\n\n{body}--X--\n'
-    return base64.b64encode(message.encode()).decode()
+    return base64.b64encode(mime(parts).encode()).decode()
 
 
 def row(vpc: Vpc) -> dict[str, Any]:

@@ -24,16 +24,6 @@ COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
 EMPTIES_TAG = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
 
 
-def _own_traffic(scope: ResourceScope) -> list[tuple[str, dict[str, Any]]]:
-    """Return the two rules with which EC2 makes every default security group."""
-    group = scope.properties["DefaultSecurityGroupId"]
-    members = [{"GroupId": group, "UserId": scope.properties["Account"]}]
-    return [
-        ("ingress", {"IpProtocol": "-1", "UserIdGroupPairs": members}),
-        ("egress", {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}),
-    ]
-
-
 def restrict(scope: ResourceScope) -> dict[str, Any]:
     """Remove both rules, with whatever ports and owners they were written."""
     group = scope.properties["DefaultSecurityGroupId"]
@@ -52,13 +42,16 @@ def restrict(scope: ResourceScope) -> dict[str, Any]:
 
 def open_again(scope: ResourceScope) -> None:
     """Restore the group as EC2 made it; the VPC is usually deleted right after."""
-    for direction, rule in _own_traffic(scope):
+    group = scope.properties["DefaultSecurityGroupId"]
+    members = [{"GroupId": group, "UserId": scope.properties["Account"]}]
+    # The two rules with which EC2 makes every default security group.
+    rules: list[tuple[str, dict[str, Any]]] = [
+        ("ingress", {"IpProtocol": "-1", "UserIdGroupPairs": members}),
+        ("egress", {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}),
+    ]
+    for direction, rule in rules:
         try:
-            scope.send(
-                f"authorize_security_group_{direction}",
-                GroupId=scope.properties["DefaultSecurityGroupId"],
-                IpPermissions=[rule],
-            )
+            scope.send(f"authorize_security_group_{direction}", GroupId=group, IpPermissions=[rule])
         except ApiError as error:
             if error.code != "InvalidPermission.Duplicate":
                 raise
@@ -108,8 +101,7 @@ def drop_logs(scope: ResourceScope) -> None:
 
 
 def notify(scope: ResourceScope) -> dict[str, Any]:
-    wanted = scope.properties["NotificationConfiguration"]
-    _put_notifications(scope, wanted)
+    _put_notifications(scope, scope.properties["NotificationConfiguration"])
     return {}
 
 

@@ -20,24 +20,20 @@ def main() -> int:
     kernel.unshare(namespaces.OF_A_MACHINE)
     child = os.fork()
     if child == 0:
-        os._exit(_attempt())
+        # Make a host's tree in memory that is freed with this process, and start a shell in it.
+        kernel.die_with_parent()
+        kernel.unshare(kernel.NEW_MOUNTS)  # the parent still needs its own /proc
+        kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
+        kernel.mount("proc", Path("/proc"), "proc")
+        kernel.mount("run", Path("/run"), "tmpfs")
+        upper, work, root = (Path("/run/trial", name) for name in ("upper", "work", "root"))
+        for each in (upper, work, root):
+            each.mkdir(parents=True)
+        kernel.mount("trial", root, "overlay", options=f"lowerdir=/,upperdir={upper},workdir={work}")
+        os._exit(subprocess.run(nspawn.trial(root), check=False, stdin=subprocess.DEVNULL).returncode)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     cgroups.leave(group)
     return code
-
-
-def _attempt() -> int:
-    """Make a host's tree in memory that is freed with this process, and start a shell in it."""
-    kernel.die_with_parent()
-    kernel.unshare(kernel.NEW_MOUNTS)  # the parent still needs its own /proc
-    kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
-    kernel.mount("proc", Path("/proc"), "proc")
-    kernel.mount("run", Path("/run"), "tmpfs")
-    upper, work, root = (Path("/run/trial", name) for name in ("upper", "work", "root"))
-    for each in (upper, work, root):
-        each.mkdir(parents=True)
-    kernel.mount("trial", root, "overlay", options=f"lowerdir=/,upperdir={upper},workdir={work}")
-    return subprocess.run(nspawn.trial(root), check=False, stdin=subprocess.DEVNULL).returncode
 
 
 if __name__ == "__main__":

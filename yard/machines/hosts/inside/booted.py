@@ -107,7 +107,7 @@ class HeldHost:
         self.boot.signal(nspawn.REBOOT)
 
     def _notice(self) -> None:
-        said = nspawn.own_status(self.boot.read_notice())
+        said = self.boot.read_notice()
         leader = said.get("X_NSPAWN_LEADER_PID")
         if leader and self.boot.take_leader(int(leader)):
             tell(self.yard, {"event": "first", "namespaces": self.boot.namespaces}, [self.boot.systemd])

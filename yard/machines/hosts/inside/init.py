@@ -82,16 +82,25 @@ class Init:
         self.commands: dict[int, str] = {}  # pid -> the yard's name for the command
 
     def run(self, awake: int) -> NoReturn:
-        self._keep_output()
+        # Another process copies the output of boot steps, since a step may leave programs that print.
+        source, self.boot_log = os.pipe()
+        self._spawn(self.plan["keep_output"], self.log, self.log, source=source)
+        os.close(source)
         self._next_step()
         while True:
-            readable, _, _ = select.select([self.yard.fileno(), awake], [], [], self._pause_s())
+            first = min((when for when, _ in self.due), default=None)
+            pause_s = None if first is None else max(0.0, first - time.monotonic())
+            readable, _, _ = select.select([self.yard.fileno(), awake], [], [], pause_s)
             if awake in readable:
                 os.read(awake, 4096)
                 self._reap()
             if self.yard.fileno() in readable:
                 self._obey(*socket.recv_fds(self.yard, LARGEST_ORDER, _DESCRIPTORS)[:2])
-            self._start_due()
+            now = time.monotonic()
+            ripe = [unit for when, unit in self.due if when <= now]
+            self.due = [(when, unit) for when, unit in self.due if when > now]
+            for unit in ripe:
+                self._start_unit(unit)
 
     def command(self, order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         output, errors = descriptors
@@ -126,12 +135,6 @@ class Init:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
                     time.sleep(0.01)
 
-    def _keep_output(self) -> None:
-        """Copy the output of boot steps in another process, since a step may leave programs that print."""
-        source, self.boot_log = os.pipe()
-        self._spawn(self.plan["keep_output"], self.log, self.log, source=source)
-        os.close(source)
-
     def _next_step(self) -> None:
         """Start the next boot step, also after a failed one as cloud-init does; after the last, the units."""
         if self.steps:
@@ -158,18 +161,6 @@ class Init:
             return
         self.began[unit["name"]] = time.monotonic()
         self.units[self._spawn(unit["argv"], self.log, self.log, self.plan["as_user"])] = unit
-
-    def _start_due(self) -> None:
-        now = time.monotonic()
-        ripe = [unit for when, unit in self.due if when <= now]
-        self.due = [(when, unit) for when, unit in self.due if when > now]
-        for unit in ripe:
-            self._start_unit(unit)
-
-    def _pause_s(self) -> float | None:
-        if not self.due:
-            return None
-        return max(0.0, min(when for when, _ in self.due) - time.monotonic())
 
     def _obey(self, message: bytes, descriptors: list[int]) -> None:
         if not message:  # the yard is gone

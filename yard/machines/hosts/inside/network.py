@@ -67,7 +67,11 @@ class NetworkProcess:
         self.groups[number] = plan.get("cgroup", "")
         os.close(up)
         namespaces.ip(*namespaces.cable(number, holder))
-        namespaces.ip(*_addresses(plan), before=_joins(holder))
+        # AWS's addresses (metadata, DNS) are on the host's loopback device.
+        served = filter(None, (METADATA_ADDRESS, plan.get("resolver")))
+        local = [f"addr add {address}/32 dev lo" for address in served]
+        lines = ("link set lo up", *local, f"addr add {plan['address']} dev eth0")
+        namespaces.ip(*lines, before=_joins(holder))
         if not plan["is_root"]:  # its sshd does not run as root, but needs port 22
             _in_network_of(holder, ["sh", "-c", f"echo 0 >{_FIRST_PORT_OF_ANYBODY}"])
         if plan["firewall"]:
@@ -157,13 +161,6 @@ def _hold(plan: Mapping[str, Any], link: int, go: int, told: int) -> NoReturn:
         _close_all_but()
         os.waitpid(first, 0)
     os._exit(0)
-
-
-def _addresses(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the commands that add the host's addresses; AWS's (metadata, DNS) are on its loopback device."""
-    served = filter(None, (METADATA_ADDRESS, plan.get("resolver")))
-    local = [f"addr add {address}/32 dev lo" for address in served]
-    return ("link set lo up", *local, f"addr add {plan['address']} dev eth0")
 
 
 def _set_firewall(holder: int, rules: str) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,10 @@ class Boot:
     systemd: int = -1  # a pidfd
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
-    def read_notice(self) -> list[str]:
-        """Return the lines of the next notice, in the form of sd_notify(3)."""
-        return self.notices.recv(4096).decode(errors="replace").splitlines()
+    def read_notice(self) -> Mapping[str, str]:
+        """Return the values of the next notice, which has the form of sd_notify(3)."""
+        lines = self.notices.recv(4096).decode(errors="replace").splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
 
     def take_leader(self, process: int) -> bool:
         """Note this process as the host's first one; return False unless that is certain."""
@@ -132,20 +133,12 @@ def go_inside(boot: Boot) -> None:
 
     If an error is raised, nothing may be run: this process is only partly inside.
     """
-    bound = int(_status(_number(boot.systemd), "CapBnd"), 16)
+    text = Path(f"/proc/self/fdinfo/{boot.systemd}").read_text(encoding="ascii")
+    leader = int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
+    bound = int(_status(leader, "CapBnd"), 16)
     last = int(_LAST_CAPABILITY.read_text(encoding="ascii"))
     kernel.join_all(boot.systemd, _NAMESPACES)
     kernel.give_up([number for number in range(last + 1) if not bound >> number & 1])
-
-
-def own_status(lines: Sequence[str]) -> Mapping[str, str]:
-    """Read a notice as a mapping."""
-    return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-def _number(descriptor: int) -> int:
-    text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
 
 
 def _status(process: int, field_name: str) -> str:

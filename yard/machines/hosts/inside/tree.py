@@ -168,20 +168,17 @@ def settle(plan: Plan) -> None:
         _remove(Path(path))
         Path(path).symlink_to(end)
     for path, text in plan["appended"].items():
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(text)
+        with Path(path).open("a", encoding="utf-8") as appended:
+            appended.write(text)
     for path, given in plan["written"].items():
-        _write(Path(path), given)
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _remove(file)  # do not write through a link
+        file.write_text(given["text"], encoding="utf-8")
+        file.chmod(given["mode"])
     for path, owner in plan["owned"].items():
         Path(path).mkdir(parents=True, exist_ok=True)
         os.chown(path, owner, owner)
-
-
-def _write(path: Path, given: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove(path)  # do not write through a link
-    path.write_text(given["text"], encoding="utf-8")
-    path.chmod(given["mode"])
 
 
 def _remove(path: Path) -> None:

@@ -18,12 +18,13 @@ from slipway.jobs.cloud import aws
 
 USAGE_CODE = 252  # AWS CLI user guide, "Return codes"
 _FAILED_CODE = 254
-_PLAIN: Mapping[str, Callable[[str], Any]] = {
+_READ: Mapping[str, Callable[[str], Any]] = {
     "string": str,
     "integer": int,
     "long": int,
     "float": float,
     "double": float,
+    "boolean": lambda text: text in ("", "true"),
 }
 
 
@@ -66,7 +67,10 @@ def _call(words: Sequence[str]) -> dict[str, Any]:
     members = {xform_name(name, "-"): (name, shape) for name, shape in model.input_shape.members.items()}
     if unknown := [name for name in flags if name not in members]:
         raise WrongUse(f"{operation} has no --{unknown[0]}")
-    sent = {members[name][0]: _value(members[name][1].type_name, text) for name, text in flags.items()}
+    sent = {
+        members[name][0]: _READ.get(members[name][1].type_name, json.loads)(text)
+        for name, text in flags.items()
+    }
     return dict(getattr(client, method)(**sent))
 
 
@@ -96,12 +100,6 @@ def _flags(words: Iterable[str]) -> Iterable[tuple[str, str]]:
             name = None
     if name:
         yield name, ""
-
-
-def _value(kind: str, text: str) -> Any:
-    if kind == "boolean":
-        return text in ("", "true")
-    return _PLAIN.get(kind, json.loads)(text)
 
 
 def _one_metric(flags: Mapping[str, str]) -> dict[str, str]:

@@ -139,11 +139,8 @@ def _on_the_way() -> Iterator[Path]:
 def environment() -> dict[str, str]:
     """Return links that make this Python environment appear at VENV: Python looks for pyvenv.cfg there."""
     prefix = Path(sys.prefix)
-    links = {f"{VENV}/bin/{file.name}": _end(file) for file in (prefix / "bin").iterdir()}
+    # A link's target: an interpreter reached through this environment would take it for its own.
+    ends = {file.name: file.resolve() if file.is_symlink() else file for file in (prefix / "bin").iterdir()}
+    links = {f"{VENV}/bin/{name}": str(end) for name, end in ends.items()}
     links |= {f"{VENV}/{entry.name}": str(entry) for entry in prefix.iterdir() if entry.name != "bin"}
     return links
-
-
-def _end(path: Path) -> str:
-    """Return a link's target: an interpreter reached through this environment would take it for its own."""
-    return str(path.resolve() if path.is_symlink() else path)

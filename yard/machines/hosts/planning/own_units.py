@@ -56,8 +56,13 @@ def plan(*, is_slurm: bool, is_bare: bool = False) -> dict[str, Any]:
     """Return the part of a host's plan with its units; a bare host gets ours from its user data."""
     written = {} if is_bare else _image_files(is_slurm=is_slurm)
     links = {f"{UNITS}/{wants}/{unit}": f"{VENDOR}/{unit}" for unit, wants in _ENABLED.items()}
+    logs = Path("/var/log").glob("cloud-init*")
+    # Those that do not come from its Debian package.
+    settings = [
+        path for path in Path("/etc/cloud/cloud.cfg.d").glob("*.cfg") if path.name not in _OF_CLOUD_INIT
+    ]
     return {
-        "removed": [*_REMOVED, *map(str, Path("/etc").glob("rc?.d")), *_logs(), *_settings()],
+        "removed": [*_REMOVED, *map(str, (*Path("/etc").glob("rc?.d"), *logs, *settings))],
         "links": {**links, **_LINKS, **dict(_wanted(written))},
         "written": written,
     }
@@ -79,7 +84,8 @@ def _of_component() -> Iterator[tuple[str, dict[str, Any]]]:
     phases = {phase["name"]: phase["steps"] for phase in bounded_yaml.load(text)["phases"]}
     given = [file for step in phases["build"] if step["action"] == "CreateFile" for file in step["inputs"]]
     for file in given:
-        yield file["path"], {"text": file["content"], "mode": _mode(file.get("permissions", 0o644))}
+        mode = file.get("permissions", 0o644)  # YAML reads 0644 as an octal number, but "0644" as text
+        yield file["path"], {"text": file["content"], "mode": mode if isinstance(mode, int) else int(mode, 8)}
 
 
 def _tree(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -95,11 +101,6 @@ def _installed(source: str, target: str, mode: int) -> Iterator[tuple[str, dict[
             yield f"{target}/{file.name}", {"text": file.read_text(encoding="utf-8"), "mode": mode}
 
 
-def _mode(given: int | str) -> int:
-    """Return the mode as a number: YAML reads 0644 as an octal number, but "0644" as text."""
-    return given if isinstance(given, int) else int(given, 8)
-
-
 def _wanted(written: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the links that `systemctl enable` makes."""
     for path, file in written.items():
@@ -107,13 +108,3 @@ def _wanted(written: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
             for targets in re.findall(rf"^{word}=(.*)$", file["text"], re.MULTILINE):
                 for target in targets.split():
                     yield f"{UNITS}/{target}.{kind}/{Path(path).name}", path
-
-
-def _logs() -> Iterator[str]:
-    yield from map(str, Path("/var/log").glob("cloud-init*"))
-
-
-def _settings() -> Iterator[str]:
-    """Yield settings of this machine's cloud-init that do not come from its Debian package."""
-    found = Path("/etc/cloud/cloud.cfg.d").glob("*.cfg")
-    yield from (str(path) for path in found if path.name not in _OF_CLOUD_INIT)

@@ -83,8 +83,12 @@ def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.User
         f'"{name}={value}"' for name, value in variables.items() if name.startswith(("AWS_", "SLI"))
     )
     config = SSHD_CONFIG.format(root=root, port=SSH_PORT, address=address, variables=said)
-    files = {**_node_program(root), "/etc/ssh/sshd_config": {"text": config, "mode": 0o644}, **data.files}
-    notes = [f"left out: {len(data.scripts)} scripts of user data, which would change this machine"]
+    files = {
+        f"{VENV}/bin/slipway-node": own_files.program(f"{root}{VENV}", own_files.NODE_MODULE),
+        "/etc/ssh/sshd_config": {"text": config, "mode": 0o644},
+        **data.files,
+    }
+    note = f"left out: {len(data.scripts)} scripts of user data, which would change this machine"
     return {
         "environment": variables,
         "programs": boot.programs(data),
@@ -100,7 +104,7 @@ def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.User
         "boot": [
             ("mkdir", "-p", *(f"{root}/{name}" for name in _EMPTY)),
             ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{root}/etc/ssh/ssh_host_ed25519_key"),
-            *(("echo", f"cloud-init: {note}") for note in notes),
+            ("echo", f"cloud-init: {note}"),
         ],
         "keep_output": ("tee", "-a", f"{root}/cloud-init-output.log"),
         "units": (
@@ -120,11 +124,6 @@ def replaced(text: str, root: Path, mounts: Mapping[str, str]) -> str:
     for path, folder in mounts.items():
         text = text.replace(path, folder)
     return text
-
-
-def _node_program(root: Path) -> dict[str, dict[str, Any]]:
-    made = own_files.program(f"{root}{VENV}", own_files.NODE_MODULE)
-    return {f"{VENV}/bin/slipway-node": made}
 
 
 # A Slurm node of plain processes: a real slurmd, without files of its own. The cluster's controller and nodes
@@ -170,10 +169,11 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
     # The name that AWS's installer gives it (AWS PCS user guide, "Software installers to build custom AMIs").
     unit = f"slurmd-{(folder / RELEASE).read_text(encoding='utf-8')}.service"
     start = _SLURMD.format(**{name: shlex.quote(str(word)) for name, word in words.items()})
+    places = {**{path: f"{root}{path}" for path in _FOLDERS_OF_JOBS}, **mounts}
     written = {
         **plan["written"],
         f"{root}/{_PROGRAMS}/sbatch": own_files.program(f"{root}{boot.VENV}", SBATCH_MODULE),
-        f"{root}/{PLACES}": {"text": json.dumps(_places(root, mounts)), "mode": 0o644},
+        f"{root}/{PLACES}": {"text": json.dumps(places), "mode": 0o644},
         **{
             f"{root}{slurm.SCRIPTS}/{script.name}": {"text": script.read_text(), "mode": 0o755}
             for script in files("slipway").joinpath(_SCRIPTS).iterdir()
@@ -186,7 +186,3 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
         "links": {**plan["links"], **{f"{root}{folder}": folder for folder in mounts.values()}},
         "units": (*plan["units"], {"name": unit, "argv": ("sh", "-c", start)}),
     }
-
-
-def _places(root: Path, mounts: Mapping[str, str]) -> Mapping[str, str]:
-    return {**{path: f"{root}{path}" for path in _FOLDERS_OF_JOBS}, **mounts}

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,14 @@ def write(instance: HostInstance, tier: Tier, firewall: str, boots: str) -> Path
     (folder / "mount").mkdir(parents=True)
     file = folder / PLAN_FILE
     file.touch(mode=0o600)  # only root may read user data
-    file.write_text(json.dumps(_decide(instance, boots)(instance, tier, firewall, folder)), encoding="utf-8")
-    return file
-
-
-def _decide(instance: HostInstance, boots: str) -> Callable[[HostInstance, Tier, str, Path], Plan]:
     if instance.is_service:
-        return _service_plan
-    return _real_plan if boots == boot_ways.SYSTEMD else _plan
+        decide = _service_plan
+    elif boots == boot_ways.SYSTEMD:
+        decide = _real_plan
+    else:
+        decide = _plan
+    file.write_text(json.dumps(decide(instance, tier, firewall, folder)), encoding="utf-8")
+    return file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

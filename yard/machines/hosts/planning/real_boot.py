@@ -86,7 +86,11 @@ def of_tree(
         "mounts": writable,
         "read_only": [(path, path) for path in tree["read_only"]],
         "removed": [*tree["removed"], *changed["removed"]],
-        "links": {**tree["links"], **changed["links"], **_masks()},
+        "links": {
+            **tree["links"],
+            **changed["links"],
+            **{f"{own_units.UNITS}/{unit}": "/dev/null" for unit in _MASKED},
+        },
         "written": {**tree["written"], **changed["written"]},
     }
 
@@ -102,10 +106,6 @@ def files(environment: Mapping[str, str], resolver: str, domain: str) -> dict[st
         "/usr/sbin/mount.efs": _file(MOUNT_HELPER, 0o755),
         "/usr/sbin/mount.lustre": _file(MOUNT_HELPER, 0o755),
     }
-
-
-def _masks() -> dict[str, str]:
-    return {f"{own_units.UNITS}/{unit}": "/dev/null" for unit in _MASKED}
 
 
 _PLAIN = ("PATH", "HOME", "LANG")  # left out: systemd sets its own
