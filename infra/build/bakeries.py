@@ -32,6 +32,8 @@ def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
     with TemporaryDirectory() as folder:
         for declared in images:
             image = replace(declared, parent=pinned_parent(declared))
+            lock = read_lock(CONTAINERS, image.name)
+            assert lock is not None, "the gate has looked at the lock"
             if image.region not in networks:
                 name = bakery_stack_name(f"network-{image.region}")
                 networks[image.region] = BakeryNetworkStack(app, name, image=image)
@@ -40,17 +42,13 @@ def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
                 bakery_stack_name(image.name),
                 image=image,
                 network=networks[image.region].network,
-                lock=_lock(image.name),
+                lock=ImageLock(
+                    digest=lock_digest(CONTAINERS, image.name),
+                    versions=lock.host,
+                    values=lock_parameters(CONTAINERS, image.name),
+                ),
                 payload=_payload(Path(folder), image),
             )
-
-
-def _lock(image: str) -> ImageLock:
-    lock = read_lock(CONTAINERS, image)
-    assert lock is not None, "the gate has looked at the lock"
-    return ImageLock(
-        digest=lock_digest(CONTAINERS, image), versions=lock.host, values=lock_parameters(CONTAINERS, image)
-    )
 
 
 def _payload(folder: Path, image: MachineImage) -> PayloadFile | None:
