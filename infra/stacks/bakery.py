@@ -104,23 +104,20 @@ class BakeryNetworkStack(DeclaredStack):
         days = image.log_retention_days
         FlowLogs(self, "FlowLogs", vpc_id=vpc.vpc_id, key=log_key, retention_days=days, keep=False)
         logs = LogBucket(self, "Logs", retention_days=days)
+        machines = ec2.CfnSecurityGroup(
+            self,
+            "Machines",
+            group_description="Machines that become images: HTTPS out, nothing in",
+            vpc_id=vpc.vpc_id,
+            security_group_egress=[
+                ec2.CfnSecurityGroup.EgressProperty(
+                    ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
+                )
+            ],
+        )
         self.network: BakeryNetwork = BakeryNetwork(
             subnet_id=vpc.private_subnet_id,
-            security_group_id=_machines(self, vpc.vpc_id).attr_group_id,
+            security_group_id=machines.attr_group_id,
             log_bucket=logs.bucket,
             log_key=log_key,
         )
-
-
-def _machines(stack: BakeryNetworkStack, vpc_id: str) -> ec2.CfnSecurityGroup:
-    return ec2.CfnSecurityGroup(
-        stack,
-        "Machines",
-        group_description="Machines that become images: HTTPS out, nothing in",
-        vpc_id=vpc_id,
-        security_group_egress=[
-            ec2.CfnSecurityGroup.EgressProperty(
-                ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
-            )
-        ],
-    )

@@ -39,19 +39,16 @@ class AlertTopic(Construct):
         # By its ARN, or the CDK would widen the key's policy, which allows the services already.
         by_arn = kms.Key.from_key_arn(self, "Key", key.key_arn)
         self.topic = sns.Topic(self, "Resource", master_key=by_arn, enforce_ssl=True)
-        self.topic.add_to_resource_policy(_let_alarms_publish(self.topic))
+        # What a topic's default policy allows: this topic's own policy replaces that.
+        publish = iam.PolicyStatement(
+            sid="PublishAlarms",
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["sns:Publish"],
+            resources=[self.topic.topic_arn],
+            conditions={"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}},
+        )
+        self.topic.add_to_resource_policy(publish)
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
-
-
-def _let_alarms_publish(topic: sns.ITopic) -> iam.PolicyStatement:
-    """Allow what a topic's default policy allows: this topic's own policy replaces that."""
-    return iam.PolicyStatement(
-        sid="PublishAlarms",
-        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-        actions=["sns:Publish"],
-        resources=[topic.topic_arn],
-        conditions={"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}},
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,21 @@ def event_detail(field: str) -> str:
 
 
 def _stuck_jobs(scope: Construct, stuck: StuckEvents | StuckMetric, topic: sns.ITopic) -> cloudwatch.Alarm:
-    counted = stuck.metric if isinstance(stuck, StuckMetric) else events_of(_mailed(scope, stuck, topic))
+    if isinstance(stuck, StuckMetric):
+        counted = stuck.metric
+    else:
+        rule = events.Rule(
+            scope,
+            "StuckJobEvents",
+            description=stuck.what,
+            event_pattern=events.EventPattern(
+                source=[stuck.source],
+                detail_type=[stuck.detail_type],
+                detail={field: list(values) for field, values in stuck.detail.items()},
+            ),
+        )
+        rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(stuck.message)))
+        counted = events_of(rule)
     what = f"{stuck.what}: see `slipway preflight`"
     return alarm_at_one(scope, "StuckJobs", what, metric=counted, periods=1)
 
@@ -143,21 +154,6 @@ def events_of(rule: events.Rule) -> cloudwatch.IMetric:
         statistic="Sum",
         period=Duration.minutes(5),
     )
-
-
-def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.Rule:
-    rule = events.Rule(
-        scope,
-        "StuckJobEvents",
-        description=stuck.what,
-        event_pattern=events.EventPattern(
-            source=[stuck.source],
-            detail_type=[stuck.detail_type],
-            detail={field: list(values) for field, values in stuck.detail.items()},
-        ),
-    )
-    rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(stuck.message)))
-    return rule
 
 
 def _idle_nodes(scope: Construct, cluster: str) -> cloudwatch.Alarm:

@@ -169,7 +169,17 @@ class Scheduler(Construct):
             networking=pcs.CfnCluster.NetworkingProperty(
                 subnet_ids=[subnet_id], security_group_ids=[security_group_id]
             ),
-            slurm_configuration=_slurm(cluster),
+            slurm_configuration=_Slurm(
+                scale_down_idle_time_in_seconds=cluster.idle_minutes * 60,
+                # Once on it cannot be turned off; records of jobs are kept as long as their logs.
+                accounting=pcs.CfnCluster.AccountingProperty(
+                    mode="STANDARD", default_purge_time_in_days=cluster.log_retention_days
+                ),
+                slurm_rest=pcs.CfnCluster.SlurmRestProperty(mode="STANDARD") if cluster.rest_api else None,
+                slurm_custom_settings=[
+                    _Custom(parameter_name=name, parameter_value=value) for name, value in _SETTINGS.items()
+                ],
+            ),
         )
 
     @property
@@ -198,18 +208,4 @@ def add_queue(scope: Construct, cluster: SlurmCluster, scheduler: Scheduler, wor
                 _QueueCustom(parameter_name=name, parameter_value=value) for name, value in custom.items()
             ]
         ),
-    )
-
-
-def _slurm(cluster: SlurmCluster) -> _Slurm:
-    return _Slurm(
-        scale_down_idle_time_in_seconds=cluster.idle_minutes * 60,
-        # Once on it cannot be turned off; records of jobs are kept as long as their logs.
-        accounting=pcs.CfnCluster.AccountingProperty(
-            mode="STANDARD", default_purge_time_in_days=cluster.log_retention_days
-        ),
-        slurm_rest=pcs.CfnCluster.SlurmRestProperty(mode="STANDARD") if cluster.rest_api else None,
-        slurm_custom_settings=[
-            _Custom(parameter_name=name, parameter_value=value) for name, value in _SETTINGS.items()
-        ],
     )
