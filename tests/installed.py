@@ -85,11 +85,15 @@ def copy_checkout(source: Path) -> None:
         if os.path.lexists(ROOT / name):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
+    git(source, "init", "--quiet")
+    git(source, "add", "--all")
+    git(source, "commit", "--quiet", "--message=one")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as an author, whatever this machine's settings are; return what it prints."""
     author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    git = ("git", "-C", str(source), *author)
-    _ran(*git, "init", "--quiet")
-    _ran(*git, "add", "--all")
-    _ran(*git, "commit", "--quiet", "--message=one")
+    return _ran("git", "-C", str(folder), *author, *arguments).strip()
 
 
 def make_environment(folder: Path, wheel: Path, extras: Sequence[str] = ()) -> Environment:
