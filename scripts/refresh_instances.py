@@ -143,7 +143,14 @@ def differences(types: Iterable[InstanceType], answers: Sequence[Answer]) -> lis
     found: list[Difference] = []
     for ours in types:
         described = [answer.described[ours.name] for answer in answers if ours.name in answer.described]
-        found += _fact_differences(ours, described[0]) if described else _missing(ours, answers)
+        if described:
+            found += [
+                Difference(name=ours.name, fact=fact, catalogue=_spelled(known), aws=_spelled(said))
+                for fact, (of_ours, of_aws) in FACTS.items()
+                if (said := of_aws(described[0])) is not None and (known := of_ours(ours)) != said
+            ]
+        else:
+            found += _missing(ours, answers)
         found += _region_difference(ours, answers)
     return found
 
@@ -163,14 +170,6 @@ def amended(catalogue: str, found: Iterable[Difference], today: str) -> str:
     writer.writeheader()
     writer.writerows(rows.values())
     return text.getvalue()
-
-
-def _fact_differences(ours: InstanceType, described: Mapping[str, Any]) -> list[Difference]:
-    return [
-        Difference(name=ours.name, fact=fact, catalogue=_spelled(known), aws=_spelled(said))
-        for fact, (of_ours, of_aws) in FACTS.items()
-        if (said := of_aws(described)) is not None and (known := of_ours(ours)) != said
-    ]
 
 
 def _missing(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:

@@ -34,7 +34,12 @@ def at_most(
     if SLURM in clusters:
         usd = None if controller_usd_per_hour is None else controller_usd_per_hour * hours
         lines.append(PricedThing(what=f"{SLURM.name}: its small controller, for {hours:g} hours", usd=usd))
-    lines += [_bake(image) for image in bakes]
+    for image in bakes:
+        (built,) = [each for each in MACHINE_IMAGES if each.name == image]
+        price = instance_type(built.instance_type).price
+        usd = None if price is None else BAKE_HOURS * price.usd_per_hour
+        what = f"{image}: a bake on {built.instance_type}, {BAKE_HOURS:g} hour"
+        lines.append(PricedThing(what=what, usd=usd))
     return lines
 
 
@@ -67,12 +72,3 @@ def _cluster(cluster: SmallCluster, region: str, hours: float) -> list[PricedThi
         what = f"{cluster.image}: what stands around its bakery"
         lines.append(PricedThing(what=what, usd=bakery * hours / HOURS_PER_MONTH))
     return lines
-
-
-def _bake(image: str) -> PricedThing:
-    (built,) = [each for each in MACHINE_IMAGES if each.name == image]
-    price = instance_type(built.instance_type).price
-    return PricedThing(
-        what=f"{image}: a bake on {built.instance_type}, {BAKE_HOURS:g} hour",
-        usd=None if price is None else BAKE_HOURS * price.usd_per_hour,
-    )

@@ -43,7 +43,15 @@ def machine_image_problems(images: Sequence[MachineImage]) -> tuple[Problem, ...
         if count > 1:
             message = f"is the name of {count} machine images; their names must be unique"
             found.append(Problem(where=f"machine image {shown(name)}", message=message, hint="rename one"))
-    return (*found, *_shared_networks(images))
+    first: dict[str, MachineImage] = {}
+    for image in images:  # those of a region share a network
+        other = first.setdefault(str(image.region), image)
+        if (other.zone, other.account) != (image.zone, image.account):
+            where = f"machine image {shown(image.name)}: zone"
+            message = f"is built in the network of {shown(other.name)}, which is in {shown(other.zone)}"
+            hint = "give all machine images of a region one zone and one account"
+            found.append(Problem(where=where, message=message, hint=hint))
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)
@@ -142,16 +150,3 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     one_architecture: ("instance_type", "runs_on"),
     parent_that_stays: ("parent", "parent_moves_because"),
 }
-
-
-def _shared_networks(images: Sequence[MachineImage]) -> Iterator[Problem]:
-    """Check that the machine images of a region, which share a network, agree on its zone."""
-    first: dict[str, MachineImage] = {}
-    for image in images:
-        other = first.setdefault(str(image.region), image)
-        if (other.zone, other.account) != (image.zone, image.account):
-            yield Problem(
-                where=f"machine image {shown(image.name)}: zone",
-                message=f"is built in the network of {shown(other.name)}, which is in {shown(other.zone)}",
-                hint="give all machine images of a region one zone and one account",
-            )

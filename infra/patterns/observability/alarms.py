@@ -1,7 +1,7 @@
 """What a cluster mails to its owner: jobs that are stuck, and nodes that idle and are billed.
 
-A new alarm is one function and one line in ClusterAlarms; what stops the jobs of a new kind of cluster is a
-function like blocked_queue.
+A new alarm is one of ClusterAlarms; what stops the jobs of a new kind of cluster is a function like
+blocked_queue.
 """
 
 from __future__ import annotations
@@ -77,10 +77,36 @@ Stuck = Callable[[Construct], StuckEvents | StuckMetric]
 class ClusterAlarms(Construct):
     def __init__(self, scope: Construct, id: str, *, cluster: str, stuck: Stuck, topic: sns.ITopic) -> None:
         super().__init__(scope, id)
-        self.stuck = _stuck_jobs(self, stuck(self), topic)
-        self.idle = _idle_nodes(self, cluster)
-        self.long = _nodes_for_long(self, cluster)
-        self.silent = _nodes_not_joined(self, cluster)
+        found = stuck(self)
+        counted = found.metric if isinstance(found, StuckMetric) else events_of(_mailed(self, found, topic))
+        what = f"{found.what}: see `slipway preflight`"
+        self.stuck = alarm_at_one(self, "StuckJobs", what, metric=counted, periods=1)
+        # Nodes report: no service of AWS has a metric for a billed node without a job. One that never sent
+        # its first report is not counted: its job is stuck, and that raises an alarm.
+        idle = _metric(IDLE_METRIC, cluster)
+        self.idle = alarm_at_one(
+            self,
+            "IdleNodes",
+            f"Cluster {cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
+            metric=idle,
+            periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
+        )
+        # Once a day, whatever nodes do: a job may never end.
+        self.long = alarm_at_one(
+            self,
+            "NodesForADay",
+            f"Cluster {cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
+            metric=idle.with_(statistic="SampleCount", period=Duration.hours(1)),
+            periods=_LONG_HOURS,
+        )
+        # Nodes that are late to join; each ends itself some time after that.
+        self.silent = alarm_at_one(
+            self,
+            "NodesNotJoined",
+            f"Nodes of {cluster} do not join, and end themselves: `slipway explain JOB`",
+            metric=_metric(NOT_JOINED_METRIC, cluster),
+            periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
+        )
         mail = actions.SnsAction(topic)
         for alarm in (self.stuck, self.idle, self.long, self.silent):
             alarm.add_alarm_action(mail)
@@ -125,24 +151,19 @@ def event_detail(field: str) -> str:
     return events.EventField.from_path(f"$.detail.{field}")
 
 
-def _stuck_jobs(scope: Construct, stuck: StuckEvents | StuckMetric, topic: sns.ITopic) -> cloudwatch.Alarm:
-    if isinstance(stuck, StuckMetric):
-        counted = stuck.metric
-    else:
-        rule = events.Rule(
-            scope,
-            "StuckJobEvents",
-            description=stuck.what,
-            event_pattern=events.EventPattern(
-                source=[stuck.source],
-                detail_type=[stuck.detail_type],
-                detail={field: list(values) for field, values in stuck.detail.items()},
-            ),
-        )
-        rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(stuck.message)))
-        counted = events_of(rule)
-    what = f"{stuck.what}: see `slipway preflight`"
-    return alarm_at_one(scope, "StuckJobs", what, metric=counted, periods=1)
+def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.Rule:
+    rule = events.Rule(
+        scope,
+        "StuckJobEvents",
+        description=stuck.what,
+        event_pattern=events.EventPattern(
+            source=[stuck.source],
+            detail_type=[stuck.detail_type],
+            detail={field: list(values) for field, values in stuck.detail.items()},
+        ),
+    )
+    rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(stuck.message)))
+    return rule
 
 
 def events_of(rule: events.Rule) -> cloudwatch.IMetric:
@@ -153,42 +174,6 @@ def events_of(rule: events.Rule) -> cloudwatch.IMetric:
         dimensions_map={"RuleName": rule.rule_name},
         statistic="Sum",
         period=Duration.minutes(5),
-    )
-
-
-def _idle_nodes(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Count nodes' reports: no service of AWS has a metric for a billed node without a job.
-
-    A node that never sent its first report is not counted: its job is stuck, and that raises an alarm.
-    """
-    return alarm_at_one(
-        scope,
-        "IdleNodes",
-        f"Cluster {cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
-        metric=_metric(IDLE_METRIC, cluster),
-        periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
-    )
-
-
-def _nodes_not_joined(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Count the reports of nodes that are late to join; each ends itself some time after that."""
-    return alarm_at_one(
-        scope,
-        "NodesNotJoined",
-        f"Nodes of {cluster} do not join, and end themselves: `slipway explain JOB`",
-        metric=_metric(NOT_JOINED_METRIC, cluster),
-        periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
-    )
-
-
-def _nodes_for_long(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Report once that nodes have been billed for a day, whatever they do: a job may never end."""
-    return alarm_at_one(
-        scope,
-        "NodesForADay",
-        f"Cluster {cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
-        metric=_metric(IDLE_METRIC, cluster).with_(statistic="SampleCount", period=Duration.hours(1)),
-        periods=_LONG_HOURS,
     )
 
 
