@@ -16,7 +16,7 @@ from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptionKey, KeyUser
 from slipway.infra.patterns.images.bakery_roles import BakeryNetwork, BakeryParts
 from slipway.infra.patterns.images.image_pipeline import ImageLock, ImagePipeline, ImageRecipe
-from slipway.infra.patterns.images.payload import PayloadFile, deliver_payload
+from slipway.infra.patterns.images.payload import Payload, deliver_payload
 from slipway.infra.patterns.network.vpc import FlowLogs, Vpc
 from slipway.infra.patterns.storage.buckets import LogBucket
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags
@@ -32,7 +32,7 @@ class BakeryStack(DeclaredStack):
         image: MachineImage,
         network: BakeryNetwork,
         lock: ImageLock,
-        payload: PayloadFile | None,
+        payload: Payload | None,
     ) -> None:
         super().__init__(scope, id, declared=image, tags=image.billing_tags)
         logs = EncryptedLogGroup(

@@ -122,12 +122,6 @@ def _zipped(files: Mapping[str, bytes]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PayloadFile:
-    path: Path
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredPayload:
     """Holds what components are told about the payload, and the object that their machine may read."""
 
@@ -136,13 +130,13 @@ class DeliveredPayload:
     object_arn: str | None = None
 
 
-def deliver_payload(scope: Construct, id: str, file: PayloadFile | None) -> DeliveredPayload:
-    if file is None:
+def deliver_payload(scope: Construct, id: str, payload: Payload | None) -> DeliveredPayload:
+    if payload is None:
         return DeliveredPayload()
-    asset = s3_assets.Asset(scope, id, path=str(file.path), asset_hash=file.digest)
+    asset = _uploaded(scope, id, payload)
     return DeliveredPayload(
-        values={"PayloadSource": asset.s3_object_url, "PayloadSha256": file.digest},
-        digest=file.digest,
+        values={"PayloadSource": asset.s3_object_url, "PayloadSha256": payload.digest},
+        digest=payload.digest,
         object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
     )
 
@@ -158,10 +152,7 @@ class NodeSoftware:
 def deliver_node_software(scope: Construct, id: str, *, installed_by: str) -> NodeSoftware:
     """Upload what nodes fetch; `installed_by` is a script of infra/boot/software."""
     payload = node_software()
-    with TemporaryDirectory() as folder:  # for as long as the CDK takes to copy it
-        file = Path(folder) / "node-software.zip"
-        file.write_bytes(payload.content)
-        asset = s3_assets.Asset(scope, id, path=str(file), asset_hash=payload.digest)
+    asset = _uploaded(scope, id, payload)
     return NodeSoftware(
         object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
         parameters={
@@ -170,3 +161,10 @@ def deliver_node_software(scope: Construct, id: str, *, installed_by: str) -> No
             "installed_by": installed_by,
         },
     )
+
+
+def _uploaded(scope: Construct, id: str, payload: Payload) -> s3_assets.Asset:
+    with TemporaryDirectory() as folder:  # for as long as the CDK takes to copy it
+        file = Path(folder) / "payload.zip"
+        file.write_bytes(payload.content)
+        return s3_assets.Asset(scope, id, path=str(file), asset_hash=payload.digest)
