@@ -26,19 +26,15 @@ from slipway.jobs.words.installation import find_project
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        cluster = _declared(arguments[0])
+        found = [cluster for cluster in load({}) if cluster.name == arguments[0]]
+        if not found:
+            hint = "slipway cluster list lists them"
+            raise SlipwayError(f"no cluster '{arguments[0]}' is declared", hint=hint)
     except SlipwayError as error:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code
-    json.dump(templates(cluster), sys.stdout)
+    json.dump(templates(found[0]), sys.stdout)
     return 0
-
-
-def _declared(name: str) -> Cluster:
-    for cluster in load({}):
-        if cluster.name == name:
-            return cluster
-    raise SlipwayError(f"no cluster '{name}' is declared", hint="slipway cluster list lists them")
 
 
 def templates(cluster: Cluster) -> dict[str, object]:

@@ -39,15 +39,12 @@ def with_table(page: str, text: str) -> str:
     _, end, after = rest.partition(END)
     assert begin, f"{page} has no {BEGIN}"
     assert end, f"{page} has no {END}"
-    return f"{before}{BEGIN}\n\n{_table(page)}\n{END}{after}"
-
-
-def _table(page: str) -> str:
-    return _HEAD + "".join(_line(row) for row in _rows() if row["page"] == page)
-
-
-def _line(row: Mapping[str, str]) -> str:
-    return f"| {row['what']} | {row['article']} | {here(row)} | {row['why']} |\n"
+    rows = (
+        f"| {row['what']} | {row['article']} | {here(row)} | {row['why']} |\n"
+        for row in _rows()
+        if row["page"] == page
+    )
+    return f"{before}{BEGIN}\n\n{_HEAD}{''.join(rows)}\n{END}{after}"
 
 
 def here(row: Mapping[str, str]) -> str:
@@ -90,12 +87,8 @@ def _of_neox(config: GptNeoxConfig) -> Mapping[str, Any]:
     }
 
 
-def _of_gptj(config: GptjConfig) -> Mapping[str, Any]:
-    return asdict(KNOWN_SIZES[config.size])
-
-
 _OF_MODEL: Mapping[type, Callable[[Any], Mapping[str, Any]]] = {
     BertConfig: _of_bert,
     GptNeoxConfig: _of_neox,
-    GptjConfig: _of_gptj,
+    GptjConfig: lambda config: asdict(KNOWN_SIZES[config.size]),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,22 +107,18 @@ def of_npm(registry: str = "") -> list[Advisory]:
     packages = told.get("vulnerabilities")
     if not isinstance(packages, dict):
         raise NoAdvice(str(told.get("message", "npm named no package")).replace("\n", " "))
-    return list(_npm_advisories(packages))
-
-
-def _npm_advisories(packages: Mapping[str, Mapping[str, object]]) -> Iterator[Advisory]:
-    for name, about in packages.items():
-        via = about["via"]
-        assert isinstance(via, list)
-        for known in via:
-            if isinstance(known, dict):  # a bare name refers to another row
-                yield Advisory(
-                    lock="package-lock.json",
-                    package=name,
-                    version=str(about["range"]),
-                    number=str(known["url"]),
-                    mended_in="npm audit fix" if about["fixAvailable"] else "none",
-                )
+    return [
+        Advisory(
+            lock="package-lock.json",
+            package=name,
+            version=str(about["range"]),
+            number=str(known["url"]),
+            mended_in="npm audit fix" if about["fixAvailable"] else "none",
+        )
+        for name, about in packages.items()
+        for known in about["via"]
+        if isinstance(known, dict)  # a bare name refers to another row
+    ]
 
 
 def _answer(*command: str) -> Mapping[str, object]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -100,11 +99,16 @@ def _distributed_save(folder: Path) -> Row:
 def _distributed_restore(folder: Path) -> Row:
     """Restore in turns with torch.distributed.checkpoint, which does not check what it reads."""
     state = _state()
+    wanted = [(WantedBox(piece.kind, piece.parameter, piece.box), piece.data) for piece in state]
     library.save(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
     with _opened(folder / "ours") as opened:
         opened.save(1, encode(state))
+
+        def restore() -> None:
+            opened.resume("required", take=lambda found: SavedState(found).copy_to(wanted))
+
         taken = take_turns(
-            lambda: seconds_of(lambda: _restore(partial(opened.resume, "required"), state)),
+            lambda: seconds_of(restore),
             lambda: seconds_of(
                 lambda: library.load(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
             ),
@@ -116,11 +120,6 @@ def _distributed_restore(folder: Path) -> Row:
 
 def _named(state: Sequence[TensorPiece]) -> dict[str, torch.Tensor]:
     return {f"{piece.kind}/{piece.parameter}": piece.data for piece in state}
-
-
-def _restore(search: Callable[..., object], state: Sequence[TensorPiece]) -> None:
-    wanted = [(WantedBox(piece.kind, piece.parameter, piece.box), piece.data) for piece in state]
-    search(take=lambda found: SavedState(found).copy_to(wanted))
 
 
 def _beside_library(what: str, taken: Sequence[Sequence[float]]) -> Row:

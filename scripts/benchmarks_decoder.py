@@ -84,15 +84,12 @@ def _words(inputs: Inputs) -> Tensor:
 
 def decoder() -> Iterator[Row]:
     torch.set_num_threads(1)
-    yield from map(_one_process, (NEOX, GPTJ))
+    for shape in (NEOX, GPTJ):
+        ours, theirs = in_turns(_step_alone(shape), products(shape))
+        done, reached = step_flops(shape) / ours / 1e9, product_flops(shape) / theirs / 1e9
+        yield _row(shape, f"{ROWS} rows of {LENGTH}", done, reached, goal="at least 0.80")
     yield from _rotations()
     yield from _two_processes()
-
-
-def _one_process(shape: DecoderShape) -> Row:
-    ours, theirs = in_turns(_step_alone(shape), products(shape))
-    done, reached = step_flops(shape) / ours / 1e9, product_flops(shape) / theirs / 1e9
-    return _row(shape, f"{ROWS} rows of {LENGTH}", done, reached, goal="at least 0.80")
 
 
 def _row(shape: DecoderShape, what: str, done: float, reached: float, *, goal: str) -> Row:

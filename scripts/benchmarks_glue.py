@@ -60,31 +60,28 @@ class Ours:
 
 def glue() -> Iterator[Row]:
     torch.set_num_threads(1)
-    yield from (_side_by_side(what, pad) for what, pad in PADDINGS.items())
-
-
-def _side_by_side(what: str, pad: Callable[[Examples, int], dict[str, torch.Tensor]]) -> Row:
-    with tempfile.TemporaryDirectory() as folder:
-        ours = _ours(Path(folder))
-        model = transformers.AutoModelForSequenceClassification.from_pretrained(ours.directory)
-        examples = ours.data.train
-        turns = train_in_turns(  # with the settings of the article's run_glue.py, else its defaults
-            model,
-            [pad(examples, row) for row in range(len(examples))],
-            ours.take_turn,
-            _collate,
-            per_device_train_batch_size=BATCH,
-            learning_rate=RATE,
-            num_train_epochs=EPOCHS,
+    for what, pad in PADDINGS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            ours = _ours(Path(folder))
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(ours.directory)
+            examples = ours.data.train
+            turns = train_in_turns(  # with the settings of the article's run_glue.py, else its defaults
+                model,
+                [pad(examples, row) for row in range(len(examples))],
+                ours.take_turn,
+                _collate,
+                per_device_train_batch_size=BATCH,
+                learning_rate=RATE,
+                num_train_epochs=EPOCHS,
+            )
+            our_accuracy = ours.evaluations.run("the end")["dev"]["accuracy"]
+            their_accuracy = _accuracy(model, ours.data)
+        yield turns.row(
+            f"MRPC, BERT 4×256, batch {BATCH}, {what}",
+            batch=BATCH,
+            uncounted=WARM_UP_STEPS,
+            goal=f"{GOALS[what]}; accuracy {our_accuracy:.3f} and {their_accuracy:.3f}",
         )
-        our_accuracy = ours.evaluations.run("the end")["dev"]["accuracy"]
-        their_accuracy = _accuracy(model, ours.data)
-    return turns.row(
-        f"MRPC, BERT 4×256, batch {BATCH}, {what}",
-        batch=BATCH,
-        uncounted=WARM_UP_STEPS,
-        goal=f"{GOALS[what]}; accuracy {our_accuracy:.3f} and {their_accuracy:.3f}",
-    )
 
 
 def _ours(folder: Path) -> Ours:

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ import transformers
 from torch import Tensor
 
 from scripts.benchmark_rows import Row
-from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
+from scripts.benchmark_trainer import ALONE, train_in_turns
 from scripts.benchmarks_gpu import parts_alone
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
@@ -72,11 +71,24 @@ def gptj() -> Iterator[Row]:
 
 
 def _side_by_side(padding: Padding) -> Row:
-    rows = _rows(padding)
-    ours = _Ours(rows)
+    ours = _Ours(_rows(padding))
+    named = dict(build_decoder(SHAPE, seed=1).named_parameters())
+    plan = ModelPlan(shape=SHAPE, sizes={name: tuple(tensor.shape) for name, tensor in named.items()})
+    about = described(config_of(SHAPE, CLASS), {})
     with tempfile.TemporaryDirectory() as folder:
-        theirs = transformers.AutoModelForCausalLM.from_pretrained(_write(Path(folder)))
-        turns = _train_theirs(theirs, ours, padding)
+        # Both begin with these weights.
+        written = write_model(Path(folder), plan, lambda name: named[name].detach(), about)
+        turns = train_in_turns(  # with the Trainer's defaults, but with our rate and our order of rows
+            transformers.AutoModelForCausalLM.from_pretrained(written),
+            list(_items(ours)),
+            ours.take_turn,
+            lambda rows: _collate(rows, padding.pads_to),
+            per_device_train_batch_size=BATCH,
+            learning_rate=RATE,
+            lr_scheduler_type="constant",
+            max_steps=STEPS,
+            train_sampling_strategy="sequential",
+        )
     apart = max(abs(a - b) for a, b in zip(ours.losses, turns.losses, strict=True))
     return turns.row(
         f"GPT-J 4×256, batch {BATCH}, {padding.what}",
@@ -97,15 +109,6 @@ def _rows(padding: Padding) -> TokenRows:
     ids = draws.integers(SHAPE.vocabulary, size=int(ends[-1])).astype(np.int32)
     firsts = np.ones_like(lengths) if padding.loss_on == "row" else lengths - 1
     return TokenRows(ids=ids, begins=ends - lengths, ends=ends, firsts=firsts)
-
-
-def _write(folder: Path) -> Path:
-    """Write the initial weights of both, as transformers loads them."""
-    named = dict(build_decoder(SHAPE, seed=1).named_parameters())
-    plan = ModelPlan(shape=SHAPE, sizes={name: tuple(tensor.shape) for name, tensor in named.items()})
-    return write_model(
-        folder, plan, lambda name: named[name].detach(), described(config_of(SHAPE, CLASS), {})
-    )
 
 
 class _Ours:
@@ -134,21 +137,6 @@ class _Ours:
         batch = self._batches.step_batch(len(self.losses))
         self.losses.append(float(self._engine.accumulate(batch.micro_batches)[0]))
         self._engine.step(RATE)
-
-
-def _train_theirs(model: Any, ours: _Ours, padding: Padding) -> Turns:
-    """Train with the Trainer's defaults, except that the rate and the order of rows are ours."""
-    return train_in_turns(
-        model,
-        list(_items(ours)),
-        ours.take_turn,
-        lambda rows: _collate(rows, padding.pads_to),
-        per_device_train_batch_size=BATCH,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        max_steps=STEPS,
-        train_sampling_strategy="sequential",
-    )
 
 
 def _items(ours: _Ours) -> Iterator[dict[str, Tensor]]:

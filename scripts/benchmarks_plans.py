@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping
 
-from scripts.benchmark_rows import Row
+from scripts.benchmark_rows import Row, seconds_of
 from scripts.plan_comparisons import marginal_gain, whole_node
 from scripts.plan_instances import make_instance
 from scripts.plan_simulation import ReplannedRun, fixed_makespan, true_factors
@@ -41,14 +41,28 @@ MAKESPANS: tuple[tuple[str, int, int, float], ...] = (
     ("gangs", 1000, 128, 5.0),
 )
 DEADLINES: Mapping[float, float] = {1.05: 5.0, 1.25: 2.0, 2.0: 2.0}  # × the best makespan: goal in %
+WITHOUT_SEARCH = {"greedy": greedy, "whole node": whole_node, "marginal gain": marginal_gain}
 ERROR, SWITCH_SECONDS, RUNS = 0.2, 300, 5
 
 
 def plans() -> Iterator[Row]:
-    yield _first_plan()
+    problem = problem_of("mix", 1000, 128)
+    seconds = seconds_of(lambda: greedy(problem), time.process_time)
+    yield Row(what="first plan, 1000 x 1024", measured=f"{seconds:.2f} s CPU", beside="", goal="under 1 s")
     for kind, jobs, nodes, goal in MAKESPANS:
-        yield _makespan(kind, jobs, nodes, goal)
-    yield from _dollars()
+        problem = problem_of(kind, jobs, nodes)
+        found = _planned(problem)
+        devices = sum(pool.devices for pool in problem.pools)
+        others = [
+            f"{name} {score_of(problem, way(problem))[2] / found.bound.value:.3f}"
+            for name, way in WITHOUT_SEARCH.items()
+        ]
+        yield _row(f"{kind} {jobs} x {devices}", found, ", ".join(others), goal)
+    shortest = _planned(problem_of("pools", 100, 14)).makespan
+    for stretch, goal in DEADLINES.items():
+        deadline = math.floor(shortest * stretch)
+        found = _planned(problem_of("pools", 100, 14, Goal(objective=Objective.COST, deadline=deadline)))
+        yield _row(f"dollars, pools 100, deadline {stretch} x", found, f"${found.dollars:,.0f}", goal)
     yield _saturn()
     yield _wrong_estimates()
 
@@ -77,29 +91,6 @@ def _planned(problem: PlanProblem) -> Plan:
     )
 
 
-def _first_plan() -> Row:
-    problem = problem_of("mix", 1000, 128)
-    began = time.process_time()
-    greedy(problem)
-    seconds = time.process_time() - began
-    return Row(what="first plan, 1000 x 1024", measured=f"{seconds:.2f} s CPU", beside="", goal="under 1 s")
-
-
-def _makespan(kind: str, jobs: int, nodes: int, goal: float) -> Row:
-    problem = problem_of(kind, jobs, nodes)
-    found = _planned(problem)
-    devices = sum(pool.devices for pool in problem.pools)
-    return _row(f"{kind} {jobs} x {devices}", found, _beside(problem, found), goal)
-
-
-def _dollars() -> Iterator[Row]:
-    shortest = _planned(problem_of("pools", 100, 14)).makespan
-    for stretch, goal in DEADLINES.items():
-        deadline = math.floor(shortest * stretch)
-        found = _planned(problem_of("pools", 100, 14, Goal(objective=Objective.COST, deadline=deadline)))
-        yield _row(f"dollars, pools 100, deadline {stretch} x", found, f"${found.dollars:,.0f}", goal)
-
-
 def _row(what: str, found: Plan, beside: str, goal: float) -> Row:
     return Row(
         what=what,
@@ -107,13 +98,6 @@ def _row(what: str, found: Plan, beside: str, goal: float) -> Row:
         beside=beside,
         ratio=found.bound.name,
         goal=f"at most {goal} %",
-    )
-
-
-def _beside(problem: PlanProblem, found: Plan) -> str:
-    ways = {"greedy": greedy, "whole node": whole_node, "marginal gain": marginal_gain}
-    return ", ".join(
-        f"{name} {score_of(problem, way(problem))[2] / found.bound.value:.3f}" for name, way in ways.items()
     )
 
 

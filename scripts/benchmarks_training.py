@@ -6,7 +6,7 @@ the Trainer's, in one process; the ratio is of the medians.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from scripts.benchmarks_gpu import ROW_TOKENS, Rows, draw_rows, parts_alone
 from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import bert
-from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode, plan_batch
+from slipway.containers.recipes.bert_pretrain.config import decode, plan_batch
 from slipway.containers.recipes.bert_pretrain.model import BertTask
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import build_engine
@@ -41,7 +41,10 @@ def training() -> list[Row]:
 
 def side_by_side(batch: int) -> Row:
     """Compare both in fp32 on the processor, with one thread."""
-    config = _config(micro_batch=batch, accumulation_steps=1, size="tiny", precision="fp32", device="cpu")
+    settings = {"zero": 0, "optimizer": "adamw", "weight_decay": DECAY, "clip_norm": CLIP}
+    settings |= {"micro_batch": batch, "accumulation_steps": 1, "size": "tiny"}
+    settings |= {"precision": "fp32", "device": "cpu"}
+    config = decode({name: str(value) for name, value in settings.items()})
     batches = [draw_rows(batch, SHAPE.vocabulary, number) for number in range(STEPS + WARM_UP_STEPS)]
     torch.manual_seed(1)
     model = BertForPreTraining(SHAPE)
@@ -91,14 +94,3 @@ def _train_reference(model: Any, batches: Sequence[Rows], batch: int, step: Call
         max_grad_norm=CLIP,
         train_sampling_strategy="sequential",
     )
-
-
-def _config(**settings: float | str) -> BertConfig:
-    given: Mapping[str, float | str] = {
-        "zero": 0,
-        "optimizer": "adamw",
-        "weight_decay": DECAY,
-        "clip_norm": CLIP,
-        **settings,
-    }
-    return decode({name: str(value) for name, value in given.items()})

@@ -36,7 +36,8 @@ Types = Mapping[str, Mapping[str, Any]]
 
 def write(karpenter: Path, curated: Iterable[str]) -> int:
     """Write the file and return how many types it has."""
-    text = generated(_shown(karpenter, _PRICES), _shown(karpenter, _PAGE), _commit(karpenter), set(curated))
+    commit = _git(karpenter, "log", "-1", "--format=%h (%cs)", "--abbrev=8").strip()
+    text = generated(_shown(karpenter, _PRICES), _shown(karpenter, _PAGE), commit, set(curated))
     EVERY_TYPE.write_text(text, encoding="utf-8")
     return sum(not line.startswith(("# ", "name,")) for line in text.splitlines())
 
@@ -69,8 +70,11 @@ def generated(prices: str, page: str, commit: str, curated: set[str]) -> str:
 
 def described(regions: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
     """Return a row for each type of moto's snapshot, without its price."""
-    types: Types = json.loads(gzip.decompress(_snapshot("instance_types.json.gz")))
-    taken = _training_types()
+    from botocore.session import get_session
+
+    packed = files("moto").joinpath("ec2/resources", "instance_types.json.gz").read_bytes()
+    types: Types = json.loads(gzip.decompress(packed))
+    taken = set(get_session().get_service_model("sagemaker").shape_for("TrainingInstanceType").enum)
     return {name: _row(kind, regions, taken) for name, kind in types.items()}
 
 
@@ -86,7 +90,9 @@ def snapshot_regions() -> dict[str, set[str]]:
 
 def _row(kind: Mapping[str, Any], regions: Mapping[str, set[str]], taken: set[str]) -> dict[str, str]:
     name, network = kind["InstanceType"], kind["NetworkInfo"]
-    gbps, baseline = network_gbps(kind), _baseline_gbps(network)
+    gbps, cards = network_gbps(kind), network["NetworkCards"]
+    card = cards[0]
+    is_less = len(cards) == 1 and card["BaselineBandwidthInGbps"] < card["PeakBandwidthInGbps"]
     architecture = kind["ProcessorInfo"]["SupportedArchitectures"][-1].removesuffix("_mac")
     device, devices = _device(kind)
     return {
@@ -98,19 +104,13 @@ def _row(kind: Mapping[str, Any], regions: Mapping[str, set[str]], taken: set[st
         "device": device,
         "devices": devices,
         "local_storage_gb": str(kind.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
-        "network_gbps": f"{gbps or network['NetworkCards'][0]['PeakBandwidthInGbps']:g}",
-        "baseline_gbps": baseline,
+        "network_gbps": f"{gbps or card['PeakBandwidthInGbps']:g}",
+        "baseline_gbps": f"{card['BaselineBandwidthInGbps']:g}" if is_less else "",
         "network_cards": str(network["MaximumNetworkCards"]),
         "efa_interfaces": str(network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)),
         "sagemaker": "1" if f"ml.{name}" in taken else "",
         "regions": regions_as_number([r for r, offered in regions.items() if name in offered], list(regions)),
     }
-
-
-def _baseline_gbps(network: Mapping[str, Any]) -> str:
-    cards = network["NetworkCards"]
-    is_less = len(cards) == 1 and cards[0]["BaselineBandwidthInGbps"] < cards[0]["PeakBandwidthInGbps"]
-    return f"{cards[0]['BaselineBandwidthInGbps']:g}" if is_less else ""
 
 
 def _device(kind: Mapping[str, Any]) -> tuple[str, str]:
@@ -146,22 +146,8 @@ def _paged(page: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def _training_types() -> set[str]:
-    from botocore.session import get_session
-
-    return set(get_session().get_service_model("sagemaker").shape_for("TrainingInstanceType").enum)
-
-
-def _snapshot(name: str) -> bytes:
-    return files("moto").joinpath("ec2/resources", name).read_bytes()
-
-
 def _shown(repository: Path, path: str) -> str:
     return _git(repository, "show", f"HEAD:{path}")
-
-
-def _commit(repository: Path) -> str:
-    return _git(repository, "log", "-1", "--format=%h (%cs)", "--abbrev=8").strip()
 
 
 def _git(repository: Path, *words: str) -> str:

@@ -103,12 +103,15 @@ def read_results(paths: Iterable[Path], tests: set[str], on: str) -> Iterator[Me
     for test, named in cases.items():
         found = list(named.values())
         is_bad = any(case.find(word) is not None for case in found for word in ("failure", "error"))
-        told = [_properties(case) for case in found]
+        told = [
+            {each.get("name", ""): each.get("value", "") for each in case.iter("property")} for case in found
+        ]
+        imitated = next((name for begin, name in _PLATFORMS.items() if test.startswith(begin)), _ANY)
         yield Measured(
             test=test,
             of=digest_of(test),
             outcome="failed" if is_bad else PASSED,
-            platform=_joined(told, "platform") or _platform(test),
+            platform=_joined(told, "platform") or imitated,
             seconds=_longest(case.get("time", "") for case in found),
             detected=_longest(each.get("detected", "") for each in told),
             recovered=_longest(each.get("recovered", "") for each in told),
@@ -119,14 +122,6 @@ def read_results(paths: Iterable[Path], tests: set[str], on: str) -> Iterator[Me
 
 def _joined(told: Iterable[Mapping[str, str]], name: str) -> str:
     return ", ".join(sorted({each[name] for each in told if name in each}))
-
-
-def _properties(case: ElementTree.Element) -> dict[str, str]:
-    return {each.get("name", ""): each.get("value", "") for each in case.iter("property")}
-
-
-def _platform(test: str) -> str:
-    return next((name for begin, name in _PLATFORMS.items() if test.startswith(begin)), _ANY)
 
 
 def _longest(told: Iterable[str]) -> str:

@@ -38,24 +38,20 @@ from slipway.jobs.words.catalogue.instances import instance_type
 
 def estimate_page() -> str:
     found = list(trials())
+    own = left_out(found)
+    held = (f"{name} {of} of {rows}" for name, (of, rows) in held_by_accelerator(found).items())
     return filled(
         "estimate",
         near=f"{NEAR:.0%}",
         by_word=table(map(_errors, errors_by_word(found))),
         by_device=table(_cells_of_band(band) for band in bands_of(found) if band.rows),
         by_table=table(_tables(found)),
-        judged=_judged(found),
+        judged=(
+            f"With the width that all other tables give, ranges held {own.held} of {own.rows} rows, "
+            f"{own.held / own.rows:.1%}, and\n{own.held_of_a_table:.1%} of a table's rows on average; the "
+            f"median range is ± {median_width(found):.0%}. The widths that are told held\n{', '.join(held)}."
+        ),
         columns=table((f"`{name}`{_needed(name)}", column.allowed) for name, column in COLUMNS.items()),
-    )
-
-
-def _judged(found: Sequence[Trial]) -> str:
-    own = left_out(found)
-    held = (f"{name} {of} of {rows}" for name, (of, rows) in held_by_accelerator(found).items())
-    return (
-        f"With the width that all other tables give, ranges held {own.held} of {own.rows} rows, "
-        f"{own.held / own.rows:.1%}, and\n{own.held_of_a_table:.1%} of a table's rows on average; the "
-        f"median range is ± {median_width(found):.0%}. The widths that are told held\n{', '.join(held)}."
     )
 
 

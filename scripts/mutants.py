@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -151,21 +151,15 @@ def _keep(fresh: Tried) -> None:
     )
 
 
-def _chosen(numbers: tuple[str, ...], *, again: bool) -> Iterator[Protection]:
-    done: Mapping[str, Protection] = {} if again else seen_red()
-    for one in protections():
-        if one.id in numbers or (not numbers and one.id not in done):
-            yield one
-
-
 @click.command()
 @click.argument("numbers", nargs=-1)
 @click.option("--again", is_flag=True, help="Try also those that were seen red.")
 def command(numbers: tuple[str, ...], again: bool) -> None:
     """Remove the protections of these faults, or of all that were not seen red, one at a time."""
-    ends_well = True
+    ends_well, done = True, {} if again else seen_red()
+    chosen = [one for one in protections() if (one.id in numbers if numbers else one.id not in done)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        for one in _chosen(numbers, again=again):
+        for one in chosen:
             tried = attempt(one, Path(folder))
             _keep(tried)
             ends_well = ends_well and tried.outcome == RED

@@ -10,7 +10,7 @@ import ast
 import base64
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -44,15 +44,16 @@ def _outputs(source: str, names: dict[str, object], count: int) -> list[Cell]:
     printed = StringIO()
     with redirect_stdout(printed):
         value = _last_value(source, names, f"<cell {count}>")
-    said = printed.getvalue()
-    stream = [{"output_type": "stream", "name": "stdout", "text": said.splitlines(keepends=True)}]
-    result = {
-        "output_type": "execute_result",
-        "execution_count": count,
-        "metadata": {},
-        "data": _shown(value),
-    }
-    return [*(stream if said else []), *([result] if value is not None else [])]
+    outputs: list[Cell] = []
+    if said := printed.getvalue():
+        outputs.append({"output_type": "stream", "name": "stdout", "text": said.splitlines(keepends=True)})
+    if value is not None:
+        data: dict[str, object] = {"text/plain": repr(value).splitlines(keepends=True)}
+        if draw := getattr(value, "_repr_png_", None):
+            data["image/png"] = base64.b64encode(draw()).decode()
+        result = {"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data}
+        outputs.append(result)
+    return outputs
 
 
 def _last_value(source: str, names: dict[str, object], where: str) -> object:
@@ -65,13 +66,6 @@ def _last_value(source: str, names: dict[str, object], where: str) -> object:
     if not isinstance(last, ast.Expr):
         return None
     return eval(compile(ast.Expression(last.value), where, "eval"), names)  # noqa: S307  # likewise
-
-
-def _shown(value: object) -> Mapping[str, object]:
-    data: dict[str, object] = {"text/plain": repr(value).splitlines(keepends=True)}
-    if draw := getattr(value, "_repr_png_", None):
-        data["image/png"] = base64.b64encode(draw()).decode()
-    return data
 
 
 if __name__ == "__main__":

@@ -35,16 +35,9 @@ def _section(purpose: str) -> str:
 def _cells(grant: Grant) -> Iterator[str]:
     yield "all" if grant.kinds == KINDS.keys() else ", ".join(kind for kind in KINDS if kind in grant.kinds)
     yield ", ".join(f"`{action}`" for action in grant.actions)
-    yield f"{_resources(grant)}{_condition(grant)}"
-    yield re.sub(r"--[\w-]+", r"`\g<0>`", grant.when)
-
-
-def _resources(grant: Grant) -> str:
     own, *others = [f"`{each.format_map(_ANY.names)}`" for each in grant.resources]
-    return f"{own}, and its other stacks" if own == _STACK and others else ", ".join((own, *others))
-
-
-def _condition(grant: Grant) -> str:
+    resources = f"{own}, and its other stacks" if own == _STACK and others else ", ".join((own, *others))
     wanted = [each for operator in CONDITIONS[grant.condition].values() for each in operator.items()]
     words = " and ".join(f"`{key}` is `{value.format_map(_ANY.names)}`" for key, value in wanted)
-    return f" where {words}" if words else ""
+    yield f"{resources} where {words}" if words else resources
+    yield re.sub(r"--[\w-]+", r"`\g<0>`", grant.when)

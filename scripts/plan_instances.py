@@ -13,7 +13,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 DEVICES = 8  # of a node
 KNOWN_OPTIMUM = 100_000
@@ -41,14 +41,11 @@ class PoolData(TypedDict):
     price_per_hour: float
 
 
-class _Instance(TypedDict):
+class Instance(TypedDict):
     name: str
     pools: list[PoolData]
     jobs: list[JobData]
-
-
-class Instance(_Instance, total=False):
-    known_optimum: int
+    known_optimum: NotRequired[int]
 
 
 # The least and most hours on one device, and for each technique the fewest devices on which it runs and how

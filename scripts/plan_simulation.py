@@ -10,7 +10,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Assignment, Plan
 from slipway.jobs.plan.search.replan import Situation, Solve, Standing, replan
 
@@ -105,23 +104,27 @@ class ReplannedRun:
             self._left[name] = self._runs.pop(name).left_at(self.now)
         for name, slot in found.slots.items():
             if name not in self._runs:
-                self._planned[name] = self._assignment(name, slot)
+                self._planned[name] = Assignment(
+                    job=name,
+                    mode=slot.option.mode,
+                    pool=slot.option.pool,
+                    start=round(self.now) + slot.start,
+                    seconds=slot.option.seconds,
+                    placement=slot.placement,
+                )
                 if slot.start == 0:
                     self._begin(self._planned[name])
 
     def _standing(self, name: str) -> Standing:
         run = self._runs.get(name)
+        ratio = self._known.get(name, 1.0)  # of the real time to the estimate, the same for every type
+        is_off = abs(ratio - 1) > NOTICED_ERROR
         return Standing(
             left=max(1e-6, run.left_at(self.now) if run else self._left[name]),
-            ratios=self._ratios(name),
+            ratios={pool.type: ratio for pool in self.plan.pools} if is_off else {},
             running=run.assignment if run else None,
             planned=self._planned[name],
         )
-
-    def _ratios(self, name: str) -> dict[str, float]:
-        """Return a job's known real time over its estimate, the same for every type."""
-        ratio = self._known.get(name, 1.0)
-        return {pool.type: ratio for pool in self.plan.pools} if abs(ratio - 1) > NOTICED_ERROR else {}
 
     def _begin(self, assignment: Assignment) -> None:
         name, way = assignment.job, assignment.mode.way
@@ -132,14 +135,4 @@ class ReplannedRun:
             left=self._left[name],
             lost=self.switch_seconds if self._left[name] < 1 else 0,
             seconds=modes[way].seconds * self.factors[name],
-        )
-
-    def _assignment(self, name: str, slot: Slot) -> Assignment:
-        return Assignment(
-            job=name,
-            mode=slot.option.mode,
-            pool=slot.option.pool,
-            start=round(self.now) + slot.start,
-            seconds=slot.option.seconds,
-            placement=slot.placement,
         )

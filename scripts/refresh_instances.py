@@ -140,7 +140,19 @@ def ask_region(region: str, names: Sequence[str]) -> Answer:
 
 
 def differences(types: Iterable[InstanceType], answers: Sequence[Answer]) -> list[Difference]:
-    return [difference for ours in types for difference in _differences_of(ours, answers)]
+    found: list[Difference] = []
+    for ours in types:
+        described = [answer.described[ours.name] for answer in answers if ours.name in answer.described]
+        if described:
+            found += [
+                Difference(name=ours.name, fact=fact, catalogue=_spelled(known), aws=_spelled(said))
+                for fact, (of_ours, of_aws) in FACTS.items()
+                if (said := of_aws(described[0])) is not None and (known := of_ours(ours)) != said
+            ]
+        else:
+            found += _missing(ours, answers)
+        found += _region_difference(ours, answers)
+    return found
 
 
 def amended(catalogue: str, found: Iterable[Difference], today: str) -> str:
@@ -158,20 +170,6 @@ def amended(catalogue: str, found: Iterable[Difference], today: str) -> str:
     writer.writeheader()
     writer.writerows(rows.values())
     return text.getvalue()
-
-
-def _differences_of(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:
-    described = [answer.described[ours.name] for answer in answers if ours.name in answer.described]
-    facts = _fact_differences(ours, described[0]) if described else _missing(ours, answers)
-    return facts + _region_difference(ours, answers)
-
-
-def _fact_differences(ours: InstanceType, described: Mapping[str, Any]) -> list[Difference]:
-    return [
-        Difference(name=ours.name, fact=fact, catalogue=_spelled(known), aws=_spelled(said))
-        for fact, (of_ours, of_aws) in FACTS.items()
-        if (said := of_aws(described)) is not None and (known := of_ours(ours)) != said
-    ]
 
 
 def _missing(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:

@@ -35,11 +35,8 @@ def files_of(name: str) -> list[str]:
     room = Path(name.rstrip("/"))
     if not name.startswith(STOREYS) or not (ROOT / room).exists():
         return []
-    return sorted({*_of_folder(room), *_importing(room)})
-
-
-def _of_folder(room: Path) -> Iterable[str]:
-    return (str(path.relative_to(ROOT)) for path in (ROOT / "tests" / room).rglob("test_*.py"))
+    of_folder = (str(path.relative_to(ROOT)) for path in (ROOT / "tests" / room).rglob("test_*.py"))
+    return sorted({*of_folder, *_importing(room)})
 
 
 def _importing(room: Path) -> Iterable[str]:

@@ -65,7 +65,8 @@ def pictured(picture: str) -> list[str]:
     """Return the lines of a picture, with wrapped lines joined again."""
     lines: list[str] = []
     for row in _ROW.finditer(picture):
-        words = _unescaped(_TAG.sub("", row["words"]))
+        words = _TAG.sub("", row["words"])
+        words = words.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
         if "more" in row["look"].split():
             lines[-1] += words
         else:
@@ -75,13 +76,10 @@ def pictured(picture: str) -> list[str]:
 
 def _rows(command: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the look and the words of each row, wrapped as a terminal wraps."""
-    for look, line in [("typed", PROMPT + command), *((_look(line), line) for line in lines)]:
+    looks = [next((look for look, found in LOOKS if found.search(line)), "said") for line in lines]
+    for look, line in [("typed", PROMPT + command), *zip(looks, lines, strict=True)]:
         for start in range(0, max(len(line), 1), COLUMNS):
             yield f"{look} more" if start else look, line[start : start + COLUMNS]
-
-
-def _look(line: str) -> str:
-    return next((look for look, found in LOOKS if found.search(line)), "said")
 
 
 def _text(row: tuple[str, str], y: int) -> str:
@@ -94,7 +92,3 @@ def _text(row: tuple[str, str], y: int) -> str:
 
 def _escaped(text: str) -> str:
     return escape(text, quote=False)
-
-
-def _unescaped(text: str) -> str:
-    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

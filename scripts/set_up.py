@@ -236,7 +236,12 @@ def install_cdk() -> None:
             cwd=ROOT,
         )
         mark_done("cdk", lock)
-    write_cdk_command(cli)
+    # `cdk` in .venv runs the pinned version, and finds this environment's python and node.
+    command = VENV / "bin" / "cdk"
+    text = f'#!/bin/sh\nPATH="{VENV / "bin"}:$PATH" exec node "{cli}" "$@"\n'
+    if not command.exists() or command.read_text() != text:
+        command.write_text(text)
+        command.chmod(0o755)
 
 
 def ensure_node() -> None:
@@ -257,16 +262,6 @@ def major_of_node() -> int:
         return 0
     answer = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
     return int(answer.lstrip("v").split(".")[0] or 0)
-
-
-def write_cdk_command(cli: Path) -> None:
-    """Write `cdk` into .venv: it runs the pinned version, and finds this environment's python and node."""
-    command = VENV / "bin" / "cdk"
-    text = f'#!/bin/sh\nPATH="{VENV / "bin"}:$PATH" exec node "{cli}" "$@"\n'
-    if command.exists() and command.read_text() == text:
-        return
-    command.write_text(text)
-    command.chmod(0o755)
 
 
 def find(program: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -187,16 +187,12 @@ def fidelity_page() -> str:
 
 def _types(kind: Fidelity) -> str:
     names = sorted(name for name, one in fidelities().items() if one is kind)
-    rows = table((service, ", ".join(listed)) for service, listed in _by_service(names).items())
-    return f"### {kind.value.capitalize()}: {len(names)}\n\n| Service | Types |\n|---|---|\n{rows}"
-
-
-def _by_service(names: Iterable[str]) -> Mapping[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
+    by_service: dict[str, list[str]] = {}
     for name in names:
         service, _, rest = name.rpartition("::")
-        grouped.setdefault(service, []).append(rest)
-    return grouped
+        by_service.setdefault(service, []).append(rest)
+    rows = table((service, ", ".join(listed)) for service, listed in by_service.items())
+    return f"### {kind.value.capitalize()}: {len(names)}\n\n| Service | Types |\n|---|---|\n{rows}"
 
 
 def _named(word: str) -> Iterator[tuple[str, str]]:

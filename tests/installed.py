@@ -85,11 +85,15 @@ def copy_checkout(source: Path) -> None:
         if os.path.lexists(ROOT / name):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
+    git(source, "init", "--quiet")
+    git(source, "add", "--all")
+    git(source, "commit", "--quiet", "--message=one")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as an author, whatever this machine's settings are; return what it prints."""
     author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    git = ("git", "-C", str(source), *author)
-    _ran(*git, "init", "--quiet")
-    _ran(*git, "add", "--all")
-    _ran(*git, "commit", "--quiet", "--message=one")
+    return _ran("git", "-C", str(folder), *author, *arguments).strip()
 
 
 def make_environment(folder: Path, wheel: Path, extras: Sequence[str] = ()) -> Environment:
@@ -99,12 +103,15 @@ def make_environment(folder: Path, wheel: Path, extras: Sequence[str] = ()) -> E
         (home / "bin" / program).symlink_to(shutil.which(program) or program)
     _ran(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))
     made = Environment(folder=folder / "venv", home=home)
-    python = str(made.folder / "bin" / "python")
-    _ran(
-        _program("uv"), "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, str(wheel)
-    )
+    uv, python = str(Path(sys.executable).parent / "uv"), str(made.folder / "bin" / "python")
+    _ran(uv, "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, str(wheel))
+    packages = made.packages
     for name in sorted(_closure(set(_requirements("slipway", extras)))):
-        _link(metadata.distribution(name), made.packages)
+        # The top level of its files: folders, modules and metadata.
+        package = metadata.distribution(name)
+        for top in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
+            if not os.path.lexists(packages / top):
+                (packages / top).symlink_to(str(package.locate_file(top)))
     return made
 
 
@@ -138,19 +145,6 @@ def _is_installed(name: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
-
-
-def _link(package: metadata.Distribution, target: Path) -> None:
-    """Link the top level of the package's files: its folders, modules and metadata."""
-    files = package.files or ()
-    for name in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
-        place = target / name
-        if not os.path.lexists(place):
-            place.symlink_to(str(package.locate_file(name)))
-
-
-def _program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)
 
 
 def _ran(*command: str) -> str:

@@ -38,7 +38,8 @@ class Typed:
 def session(page: str = "README.md") -> tuple[Typed, ...]:
     """Return the one session of a page, command by command."""
     (block,) = _SESSION.findall((ROOT / page).read_text(encoding="utf-8"))
-    return tuple(_typed(part) for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
+    parts = (part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
+    return tuple(Typed(command=command, lines=tuple(lines)) for command, *lines in parts)
 
 
 def shown_after(start: str, page: str) -> tuple[str, ...]:
@@ -77,8 +78,3 @@ def normalised(line: str) -> str:
     for varying, constant in _VARYING:
         line = varying.sub(constant, line.strip())
     return line
-
-
-def _typed(part: str) -> Typed:
-    command, *lines = part.splitlines()
-    return Typed(command=command, lines=tuple(lines))

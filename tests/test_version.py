@@ -12,34 +12,35 @@ import pytest
 from slipway._version import TAG, VERSION, version_of_source
 from slipway.jobs.cli.version import describe
 from tests.architecture import tracked
+from tests.installed import git
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Make a repository with one commit."""
     (tmp_path / "file").write_text("one\n", encoding="utf-8")
-    _git(tmp_path, "init", "--quiet")
-    _git(tmp_path, "add", "file")
-    _git(tmp_path, "commit", "--quiet", "--message=one")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "--quiet", "--message=one")
     return tmp_path
 
 
 def test_a_clone_without_tags_says_its_commit(checkout: Path) -> None:
-    commit = _git(checkout, "rev-parse", "HEAD")
+    commit = git(checkout, "rev-parse", "HEAD")
     assert version_of_source(checkout) == f"{VERSION}+g{commit[:9]}"
 
 
 def test_the_commit_of_the_tag_is_the_release_and_no_other_tag_makes_one(checkout: Path) -> None:
-    _git(checkout, "tag", f"{TAG}1")
+    git(checkout, "tag", f"{TAG}1")
     assert version_of_source(checkout) != VERSION
-    _git(checkout, "tag", TAG)
+    git(checkout, "tag", TAG)
     assert version_of_source(checkout) == VERSION
-    _git(checkout, "commit", "--quiet", "--allow-empty", "--message=two")
-    assert version_of_source(checkout) == f"{VERSION}+g{_git(checkout, 'rev-parse', 'HEAD')[:9]}"
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message=two")
+    assert version_of_source(checkout) == f"{VERSION}+g{git(checkout, 'rev-parse', 'HEAD')[:9]}"
 
 
 def test_a_changed_checkout_of_the_tag_is_no_release(checkout: Path) -> None:
-    _git(checkout, "tag", TAG)
+    git(checkout, "tag", TAG)
     (checkout / "file").write_text("two\n", encoding="utf-8")
     assert re.fullmatch(rf"{re.escape(VERSION)}\+g[0-9a-f]{{9}}\.dirty", version_of_source(checkout))
 
@@ -71,9 +72,3 @@ def test_the_changelog_s_newest_release_and_every_page_that_shows_a_version_agre
     assert f"slipway {VERSION} (extras: " in tracked.text("README.md")
     pages = "".join(tracked.text(path) for path in tracked.paths(".md"))
     assert set(re.findall(r"slipway-([0-9][0-9.]*)-py3", pages)) == {VERSION}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    command = ["git", "-C", str(folder), *author, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

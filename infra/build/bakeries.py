@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 
@@ -20,7 +18,7 @@ from slipway.infra.declare.machine_images import (
     pinned_parent,
 )
 from slipway.infra.patterns.images.image_pipeline import ImageLock
-from slipway.infra.patterns.images.payload import PayloadFile, payload_of
+from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.stacks.bakery import BakeryNetworkStack, BakeryStack
 from slipway.jobs.words.images.ami_locks import lock_digest, lock_parameters
 from slipway.jobs.words.images.amis import bakery_stack_name
@@ -29,36 +27,23 @@ from slipway.jobs.words.images.containers import read_lock
 
 def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
     networks: dict[str, BakeryNetworkStack] = {}
-    with TemporaryDirectory() as folder:
-        for declared in images:
-            image = replace(declared, parent=pinned_parent(declared))
-            if image.region not in networks:
-                name = bakery_stack_name(f"network-{image.region}")
-                networks[image.region] = BakeryNetworkStack(app, name, image=image)
-            BakeryStack(
-                app,
-                bakery_stack_name(image.name),
-                image=image,
-                network=networks[image.region].network,
-                lock=_lock(image.name),
-                payload=_payload(Path(folder), image),
-            )
-
-
-def _lock(image: str) -> ImageLock:
-    lock = read_lock(CONTAINERS, image)
-    assert lock is not None, "the gate has looked at the lock"
-    return ImageLock(
-        digest=lock_digest(CONTAINERS, image), versions=lock.host, values=lock_parameters(CONTAINERS, image)
-    )
-
-
-def _payload(folder: Path, image: MachineImage) -> PayloadFile | None:
-    """Write the payload to a file, which stays for as long as the CDK takes to copy it."""
-    asked = {parameter for name in image.components for parameter in asked_parameters(name)}
-    if not asked & PAYLOAD_PARAMETERS:
-        return None
-    payload = payload_of(image.name)
-    file = folder / f"{image.name}.zip"
-    file.write_bytes(payload.content)
-    return PayloadFile(path=file, digest=payload.digest)
+    for declared in images:
+        image = replace(declared, parent=pinned_parent(declared))
+        lock = read_lock(CONTAINERS, image.name)
+        assert lock is not None, "the gate has looked at the lock"
+        if image.region not in networks:
+            name = bakery_stack_name(f"network-{image.region}")
+            networks[image.region] = BakeryNetworkStack(app, name, image=image)
+        asked = {parameter for name in image.components for parameter in asked_parameters(name)}
+        BakeryStack(
+            app,
+            bakery_stack_name(image.name),
+            image=image,
+            network=networks[image.region].network,
+            lock=ImageLock(
+                digest=lock_digest(CONTAINERS, image.name),
+                versions=lock.host,
+                values=lock_parameters(CONTAINERS, image.name),
+            ),
+            payload=payload_of(image.name) if asked & PAYLOAD_PARAMETERS else None,
+        )

@@ -51,7 +51,9 @@ def _problems(path: Path) -> Iterator[Problem]:
         yield Problem(where=path.name, message=f"is no JSON: {error}", hint="mend it, or take it from git")
         return
     for key in repeated:
-        message = f"has {key!r} twice in one object, in lines {_lines(text, key)}"
+        places = re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)
+        lines = " and ".join(str(text.count("\n", 0, found.start()) + 1) for found in places)
+        message = f"has {key!r} twice in one object, in lines {lines}"
         yield Problem(where=path.name, message=message, hint="keep one of them")
 
 
@@ -59,8 +61,3 @@ def _note_repeats(pairs: list[tuple[str, object]], repeated: list[str]) -> dict[
     keys = [key for key, _ in pairs]
     repeated += [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
     return dict(pairs)
-
-
-def _lines(text: str, key: str) -> str:
-    places = re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)
-    return " and ".join(str(text.count("\n", 0, found.start()) + 1) for found in places)

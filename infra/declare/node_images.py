@@ -105,12 +105,7 @@ def booted_image(cluster: NodeCluster) -> str | None:
     """Return the image that nodes boot, or that their AMI was made from; None if it is not known."""
     if cluster.ami_parameter is not None:
         return image_named_by(cluster.ami_parameter) or cluster.ami_made_from
-    return cluster.machine_image or usual_image(cluster)
-
-
-def usual_image(cluster: NodeCluster) -> str | None:
-    """Return the table's image for the cluster's kind and accelerators."""
-    return hardware_of(instance_type(cluster.instance_type)).nodes.get(cluster.kind)
+    return cluster.machine_image or hardware_of(instance_type(cluster.instance_type)).nodes.get(cluster.kind)
 
 
 def image_named_by(parameter: str) -> str | None:

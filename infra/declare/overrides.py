@@ -34,7 +34,12 @@ def apply(context: Mapping[str, object], clusters: Sequence[Cluster]) -> tuple[C
         if (problem := _take(key, value, changes, kinds)) is not None
     ]
     overridden = tuple(_changed(cluster, changes[str(cluster.name)]) for cluster in clusters)
-    problems += [_with_source(problem, changes) for problem in all_problems(overridden)]
+    for problem in all_problems(overridden):
+        # The user would not find a value that came from the context in clusters.py.
+        name, _, setting = problem.where.partition(".")
+        from_context = setting in {key.partition(".")[0] for key in changes.get(name, {})}
+        where = f"{problem.where} of the context" if from_context else problem.where
+        problems.append(replace(problem, where=where))
     if problems:
         raise InvalidConfig(problems)
     return overridden
@@ -132,13 +137,6 @@ def _settings(kind: type[Cluster]) -> tuple[str, ...]:
     return tuple(name for name in field_types(kind) if name != "name")
 
 
-def _with_source(problem: Problem, changes: Mapping[str, Mapping[str, object]]) -> Problem:
-    """Add to a problem that its value came from the context: the user would not find it in clusters.py."""
-    cluster, _, setting = problem.where.partition(".")
-    overridden = {name.partition(".")[0] for name in changes.get(cluster, {})}
-    return replace(problem, where=f"{problem.where} of the context") if setting in overridden else problem
-
-
 # Decodes a value of the context (text from `-c`, JSON from cdk.json) by its setting's type, without guesses.
 _LONGEST_INTEGER = 15
 _DIGITS = "write it in digits only, such as 4"
@@ -205,17 +203,13 @@ def _texts(value: object) -> tuple[str, ...]:
 def _mapping(value: object) -> Mapping[str, str]:
     """Decode an object, given as JSON or as text with JSON in it."""
     if isinstance(value, str):
-        value = _from_json(value)
+        try:
+            value = json.loads(value, object_pairs_hook=_without_repeats)
+        except (ValueError, RecursionError):  # no JSON, or a number of more than 4,300 digits
+            raise WrongValue(f"is {shown(value)}, not an object in JSON", 'write {"owner": "me"}') from None
     if not isinstance(value, Mapping):
         raise WrongValue(f"is {_in_json(value)}, not an object in JSON", "or set one: dl1.tags.owner=me")
     return {decode_text(key): decode_text(each) for key, each in value.items()}
-
-
-def _from_json(text: str) -> object:
-    try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError):  # no JSON, or a number of more than 4,300 digits
-        raise WrongValue(f"is {shown(text)}, not an object in JSON", 'write {"owner": "me"}') from None
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -110,10 +110,15 @@ def _is_in(folder: Path, package: str, file: str | None) -> bool:
 
 def _problem(error: BaseException, path: Path) -> Problem:
     if isinstance(error, SyntaxError) and error.filename:
-        return Problem(
-            where=f"{_short(error.filename, path)}:{error.lineno}", message=f"is no Python: {error.msg}"
-        )
-    where = f"{path.name}:{_line(error, path)}"
+        file = Path(error.filename)
+        short = file.relative_to(path.parent) if file.is_relative_to(path.parent) else error.filename
+        return Problem(where=f"{short}:{error.lineno}", message=f"is no Python: {error.msg}")
+    from traceback import extract_tb  # imported here: every command reads declarations, and few are wrong
+
+    # The line of clusters.py that was running, whichever of its imports raised.
+    frames = extract_tb(error.__traceback__)
+    line = next((frame.lineno or 0 for frame in frames if frame.filename == str(path)), 0)
+    where = f"{path.name}:{line}"
     if isinstance(error, TookTooLong):
         return Problem(
             where=where,
@@ -124,20 +129,6 @@ def _problem(error: BaseException, path: Path) -> Problem:
         return misspelt(str(error), where)
     said = " ".join(str(error).split())
     return Problem(where=where, message=f"raised {type(error).__name__}{f': {said}' if said else ''}")
-
-
-def _line(error: BaseException, path: Path) -> int:
-    """Return the line of clusters.py that was running, whichever of its imports raised."""
-    from traceback import extract_tb  # imported here: every command reads declarations, and few are wrong
-
-    return next(
-        (frame.lineno or 0 for frame in extract_tb(error.__traceback__) if frame.filename == str(path)), 0
-    )
-
-
-def _short(name: str, path: Path) -> str:
-    file = Path(name)
-    return str(file.relative_to(path.parent)) if file.is_relative_to(path.parent) else name
 
 
 @contextmanager

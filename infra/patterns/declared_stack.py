@@ -24,18 +24,23 @@ class DeclaredStack(Stack):
     def __init__(
         self, scope: Construct, id: str, *, declared: Cluster | MachineImage, tags: Mapping[str, str]
     ) -> None:
+        # Bakeries serve all projects of an account, and have no tag of one.
+        project = project_of(scope) if isinstance(declared, Cluster) else None
         super().__init__(
             scope,
             id,
             stack_name=id,
             env=Environment(account=declared.account, region=declared.region),
-            tags=_project_tags(scope) if isinstance(declared, Cluster) else None,
+            tags={PROJECT_KEY: project} if project else None,
         )
         self.declared = declared
         own, all_tags = self.node, Tags.of(self)
         own.add_metadata(STACK_MARK, declared.name)
-        for flag, value in _missing_flags(scope).items():
-            own.set_context(flag, value)
+        # Templates are the same in every app, whatever flags the app sets.
+        said = _context(scope)
+        for flag, value in feature_flags().items():
+            if said.get(flag) != value:
+                own.set_context(flag, value)
         for key, text in tags.items():
             all_tags.add(key, text)
 
@@ -55,15 +60,3 @@ def _context(scope: Construct) -> Mapping[str, object]:
     if scope not in _CONTEXTS:
         _CONTEXTS[scope] = scope.node.get_all_context()
     return _CONTEXTS[scope]
-
-
-def _missing_flags(scope: Construct) -> Mapping[str, object]:
-    """Return the flags that make the same templates in every app, whatever flags the app sets."""
-    said = _context(scope)
-    return {flag: value for flag, value in feature_flags().items() if said.get(flag) != value}
-
-
-def _project_tags(scope: Construct) -> Mapping[str, str] | None:
-    """Return the tags of a cluster's stacks; bakeries serve all projects of an account and have none."""
-    name = project_of(scope)
-    return {PROJECT_KEY: name} if name else None

@@ -35,14 +35,14 @@ def allow(
 
 
 def policy_document(statements: Sequence[Statement]) -> iam.PolicyDocument:
-    return iam.PolicyDocument.from_json({"Statement": [_in_json(each) for each in statements]})
-
-
-def _in_json(statement: Statement) -> Mapping[str, object]:
-    found = {
-        "Sid": statement.sid,
-        "Effect": "Allow",
-        "Action": list(statement.actions),
-        "Resource": list(statement.resources),
-    }
-    return found if statement.conditions is None else {**found, "Condition": statement.conditions}
+    written = [
+        {
+            "Sid": each.sid,
+            "Effect": "Allow",
+            "Action": list(each.actions),
+            "Resource": list(each.resources),
+            **({} if each.conditions is None else {"Condition": each.conditions}),
+        }
+        for each in statements
+    ]
+    return iam.PolicyDocument.from_json({"Statement": written})

@@ -16,7 +16,7 @@ from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptionKey, KeyUser
 from slipway.infra.patterns.images.bakery_roles import BakeryNetwork, BakeryParts
 from slipway.infra.patterns.images.image_pipeline import ImageLock, ImagePipeline, ImageRecipe
-from slipway.infra.patterns.images.payload import PayloadFile, deliver_payload
+from slipway.infra.patterns.images.payload import Payload, deliver_payload
 from slipway.infra.patterns.network.vpc import FlowLogs, Vpc
 from slipway.infra.patterns.storage.buckets import LogBucket
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags
@@ -32,7 +32,7 @@ class BakeryStack(DeclaredStack):
         image: MachineImage,
         network: BakeryNetwork,
         lock: ImageLock,
-        payload: PayloadFile | None,
+        payload: Payload | None,
     ) -> None:
         super().__init__(scope, id, declared=image, tags=image.billing_tags)
         logs = EncryptedLogGroup(
@@ -104,23 +104,20 @@ class BakeryNetworkStack(DeclaredStack):
         days = image.log_retention_days
         FlowLogs(self, "FlowLogs", vpc_id=vpc.vpc_id, key=log_key, retention_days=days, keep=False)
         logs = LogBucket(self, "Logs", retention_days=days)
+        machines = ec2.CfnSecurityGroup(
+            self,
+            "Machines",
+            group_description="Machines that become images: HTTPS out, nothing in",
+            vpc_id=vpc.vpc_id,
+            security_group_egress=[
+                ec2.CfnSecurityGroup.EgressProperty(
+                    ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
+                )
+            ],
+        )
         self.network: BakeryNetwork = BakeryNetwork(
             subnet_id=vpc.private_subnet_id,
-            security_group_id=_machines(self, vpc.vpc_id).attr_group_id,
+            security_group_id=machines.attr_group_id,
             log_bucket=logs.bucket,
             log_key=log_key,
         )
-
-
-def _machines(stack: BakeryNetworkStack, vpc_id: str) -> ec2.CfnSecurityGroup:
-    return ec2.CfnSecurityGroup(
-        stack,
-        "Machines",
-        group_description="Machines that become images: HTTPS out, nothing in",
-        vpc_id=vpc_id,
-        security_group_egress=[
-            ec2.CfnSecurityGroup.EgressProperty(
-                ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
-            )
-        ],
-    )

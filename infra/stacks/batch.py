@@ -43,34 +43,28 @@ class BatchStack(DeclaredStack):
         self.security_group_id = node_security_group(self, cluster, base)
         access = NodeAccess(self, "Access", cluster=cluster, base=base)
         self.job_role: iam.IRole = access.job_role.role
-        pool = _node_pool(self, cluster, base, access)
+        template = NodeTemplate(
+            self,
+            "NodeTemplate",
+            props=NodeTemplateProps(
+                cluster=cluster,
+                security_group_id=self.security_group_id,
+                boot_parameters=boot_parameters(cluster, base.storage.files, ECS_MEMBERSHIP),
+            ),
+        )
+        pool = NodePool(
+            self,
+            "Pool",
+            cluster=cluster,
+            subnet_id=base.subnet_id,
+            template=template,
+            node_role=access.instance_role,
+        )
         queue = JobQueue(self, "Queue", cluster=cluster, pool=pool)
         StuckJobCanceller(self, "Stuck", cluster=cluster, queue_arn=queue.resource.attr_job_queue_arn)
         image = container_uri(cluster) or f"{repository.uri}:{image_tag(CONTAINERS, container_of(cluster))}"
         job = MultiNodeJob(self, "Job", cluster=cluster, base=base, access=access, image=image)
         publish_target(self, _target(cluster, base, image, queue=queue, job=job))
-
-
-def _node_pool(
-    stack: BatchStack, cluster: BatchCluster, base: NodeFoundation, access: NodeAccess
-) -> NodePool:
-    template = NodeTemplate(
-        stack,
-        "NodeTemplate",
-        props=NodeTemplateProps(
-            cluster=cluster,
-            security_group_id=stack.security_group_id,
-            boot_parameters=boot_parameters(cluster, base.storage.files, ECS_MEMBERSHIP),
-        ),
-    )
-    return NodePool(
-        stack,
-        "Pool",
-        cluster=cluster,
-        subnet_id=base.subnet_id,
-        template=template,
-        node_role=access.instance_role,
-    )
 
 
 def _target(

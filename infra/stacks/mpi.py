@@ -36,30 +36,23 @@ class MpiStack(DeclaredStack):
         access = MpiAccess(self, "Access", cluster=cluster, base=base, secret=secret)
         self.job_role: iam.IRole = access.job_role.role
         self.security_group_id = node_security_group(self, cluster, base, ssh_cidrs=cluster.ssh_cidrs)
-        told = _boot_parameters(cluster, base, access, secret)
-        template = _template(self, cluster, access.node_role.role, told)
+        image_id = node_image_id(self, ami_parameter_of(cluster))
+        profile = iam.CfnInstanceProfile(self, "InstanceProfile", roles=[access.node_role.role.role_name])
+        template = NodeTemplate(
+            self,
+            "NodeTemplate",
+            props=NodeTemplateProps(
+                cluster=cluster,
+                security_group_id=self.security_group_id,
+                boot_parameters=_boot_parameters(cluster, base, access, secret),
+                machine=LaunchedMachine(image_id=image_id, instance_profile_arn=profile.attr_arn),
+            ),
+        )
         NodeGroup(
             self, "NodeGroup", cluster=cluster, base=base, template=template, node_role=access.node_role
         )
         RunDocuments(self, "Documents", cluster=cluster)
         publish_target(self, _target(cluster, base, self.account))
-
-
-def _template(
-    stack: MpiStack, cluster: MpiCluster, role: iam.Role, told: Mapping[str, object]
-) -> NodeTemplate:
-    image_id = node_image_id(stack, ami_parameter_of(cluster))
-    profile = iam.CfnInstanceProfile(stack, "InstanceProfile", roles=[role.role_name])
-    return NodeTemplate(
-        stack,
-        "NodeTemplate",
-        props=NodeTemplateProps(
-            cluster=cluster,
-            security_group_id=stack.security_group_id,
-            boot_parameters=told,
-            machine=LaunchedMachine(image_id=image_id, instance_profile_arn=profile.attr_arn),
-        ),
-    )
 
 
 def _boot_parameters(

@@ -81,9 +81,10 @@ def lint_findings(assembly: Path) -> Iterator[str]:
     from cfnlint.api import ManualArgs, lint_file
 
     for path in _templates(assembly):
-        arguments = ManualArgs(
-            include_checks=["I"], ignore_checks=list(_NOT_A_FINDING), regions=[_region(path)]
-        )
+        manifest = json.loads((path.parent / "manifest.json").read_text(encoding="utf-8"))
+        environment = str(manifest["artifacts"][_artifact(path)]["environment"])
+        region = environment.rpartition("/")[2]  # valid values of a resource differ between regions
+        arguments = ManualArgs(include_checks=["I"], ignore_checks=list(_NOT_A_FINDING), regions=[region])
         for match in lint_file(path, config=arguments):
             yield f"{path.name}:{match.linenumber}: [{match.rule.id}] {match.message}"
 
@@ -94,13 +95,6 @@ def rule_findings(assembly: Path) -> Iterator[str]:
         for name, rule in RULES.items():
             for finding in rule(template):
                 yield f"{path.name}: {finding.where}: [{name}] {finding.message}"
-
-
-def _region(template: Path) -> str:
-    """Return the template's region: valid values of a resource differ between regions."""
-    manifest = json.loads((template.parent / "manifest.json").read_text(encoding="utf-8"))
-    environment = manifest["artifacts"][_artifact(template)]["environment"]
-    return str(environment).rpartition("/")[2]
 
 
 def _templates(assembly: Path) -> list[Path]:

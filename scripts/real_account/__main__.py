@@ -152,15 +152,12 @@ def _number(region: str) -> str:
 def chosen_claims(names: str | None, *, has_controller_price: bool) -> list[Claim]:
     """Return the named claims, else all; those of Slurm only if its controller's price was given."""
     if names is None:
-        return [claim for claim in CLAIMS if has_controller_price or not _needs_controller(claim)]
+        dear = {stage.name for stage in STAGES if stage.cluster is SLURM}
+        return [claim for claim in CLAIMS if has_controller_price or claim.stage not in dear]
     wanted = [name.strip() for name in names.split(",")]
     if unknown := sorted(set(wanted) - set(NAMES)):
         raise SlipwayError(f"no claim is called {', '.join(unknown)}", hint=f"known are {', '.join(NAMES)}")
     return [claim for claim in CLAIMS if claim.name in wanted]
-
-
-def _needs_controller(claim: Claim) -> bool:
-    return bool(claim.stage) and BY_NAME[claim.stage].cluster is SLURM
 
 
 def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:

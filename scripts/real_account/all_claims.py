@@ -131,25 +131,23 @@ def write_report(
     path: Path, proofs: Mapping[str, Proof], *, region: str, is_yard: bool, secrets: Sequence[str]
 ) -> None:
     """Write the report; `secrets` (account number, address) are blotted out, since the report is public."""
-    text = "\n".join(_lines(proofs, region, is_yard=is_yard)) + "\n"
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "…")
-    path.write_text(text, encoding="utf-8")
-
-
-def _lines(proofs: Mapping[str, Proof], region: str, *, is_yard: bool) -> Iterator[str]:
-    yield "# Tried in the yard" if is_yard else "# Confirmed on AWS"
-    yield ""
     where = f"a yard, so it proves nothing about AWS ({region})" if is_yard else f"AWS, {region}"
-    yield f"Written by `scripts/acceptance` on {now()}, against {where}."
-    yield ""
-    yield "| Claim | Outcome | Seen |"
-    yield "|---|---|---|"
+    lines = [
+        "# Tried in the yard" if is_yard else "# Confirmed on AWS",
+        "",
+        f"Written by `scripts/acceptance` on {now()}, against {where}.",
+        "",
+        "| Claim | Outcome | Seen |",
+        "|---|---|---|",
+    ]
     for name, promise in promises():
         proof = proofs.get(name)
         outcome, seen = (proof.outcome, proof.seen) if proof else ("not tried", "it was not asked for")
-        yield f"| {promise} | {outcome} | {_cell(seen)} |"
-    yield from _evidence(proofs)
+        lines.append(f"| {promise} | {outcome} | {_cell(seen)} |")
+    text = "\n".join([*lines, *_evidence(proofs), ""])
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "…")
+    path.write_text(text, encoding="utf-8")
 
 
 def promises() -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Claim, Proof, judged, machines
@@ -22,7 +21,7 @@ from scripts.real_account.clusters import (
 from scripts.real_account.trying import Journal
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.aws import Unanswered, client
-from slipway.jobs.cloud.capacity import Quota, ask_quota
+from slipway.jobs.cloud.capacity import ask_quota
 from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind
 from slipway.jobs.clusters.leftovers.removal import find_leftovers, remove
 from slipway.jobs.output import say
@@ -61,16 +60,12 @@ def _refuse_small_quota(account: Account, chosen: Sequence[Claim]) -> None:
     for sort, needed in _vcpus({claim.stage for claim in chosen if claim.stage}).items():
         quota = ask_quota(sort, account.region, "on-demand")
         if quota is not None and not isinstance(quota, Unanswered) and quota.vcpus < needed:
-            _refuse_quota(account, quota, needed)
-
-
-def _refuse_quota(account: Account, quota: Quota, needed: int) -> NoReturn:
-    raise SlipwayError(
-        f"{needed} vCPUs are needed, but the quota '{quota.name}' is {quota.vcpus:.0f}",
-        hint="aws service-quotas request-service-quota-increase --service-code ec2 "
-        f"--quota-code {quota.code} --desired-value {needed} --region {account.region}; or leave out with "
-        "--claims what needs them: bakes, where the AMIs are there, or GPUs",
-    )
+            raise SlipwayError(
+                f"{needed} vCPUs are needed, but the quota '{quota.name}' is {quota.vcpus:.0f}",
+                hint="aws service-quotas request-service-quota-increase --service-code ec2 "
+                f"--quota-code {quota.code} --desired-value {needed} --region {account.region}; or leave out "
+                "with --claims what needs them: bakes, where the AMIs are there, or GPUs",
+            )
 
 
 def _vcpus(stages: set[str]) -> dict[str, int]:
@@ -100,9 +95,8 @@ def take_away(account: Account, journal: Journal, say: Callable[[str], None]) ->
 
 def nothing_left(account: Account, owners: set[str], kept: set[str]) -> Proof:
     """Prove that no stack, no machine and no leftover of ours exists."""
-    stacks = [
-        name for name in existing_stacks(account) if name not in kept and _is_ours(name, account.region)
-    ]
+    ours = {stack for stage in STAGES for stack in stage.stacks(account.region)}
+    stacks = [name for name in existing_stacks(account) if name in ours and name not in kept]
     running = [machine for cluster in CLUSTERS for machine in machines(account, cluster)]
     leftovers = [f"{leftover.kind} {leftover.id}" for leftover in own_leftovers(account.region, owners, kept)]
     found = [*stacks, *running, *leftovers]
@@ -173,7 +167,3 @@ def own_leftovers(region: str, owners: set[str], kept: set[str]) -> list[Leftove
     """Return what this run left; what was there before is somebody's data."""
     found = find_leftovers(region).leftovers
     return [each for each in found if each.owner in owners and each.id not in kept]
-
-
-def _is_ours(stack: str, region: str) -> bool:
-    return any(stack in stage.stacks(region) for stage in BY_NAME.values())

@@ -55,7 +55,11 @@ def reboot(account: Account) -> Proof:
         lambda: boot_of(account, node) not in ("", before),
         _READY_MINUTES,
     )
-    account.wait_until("all nodes answer after the reboot", lambda: _ready(account), _READY_MINUTES)
+    account.wait_until(
+        "all nodes answer after the reboot",
+        lambda: sum(bool(node["answered"]) for node in _nodes(account)) >= NODES,
+        _READY_MINUTES,
+    )
     # The record that a node answers is older than its reboot, so the first jobs may come too early.
     account.wait_until("a job succeeds on all nodes", lambda: _job_succeeds(account), _READY_MINUTES)
     run = account.data("slipway", "status", "rebooted")
@@ -79,7 +83,11 @@ def lost_node(account: Account) -> Proof:
         "the job saves", lambda: "saved step 10" in account.run("slipway", "logs", "loses"), _START_MINUTES
     )
     lost = _nodes(account)[-1]
-    _lose(account, lost)
+    # As AWS would if its hardware fails.
+    if account.is_yard:
+        account.run("slipway", "yard", "kill-node", lost["name"])
+    else:
+        account.order("ec2", "TerminateInstances", InstanceIds=[instance_of(account, lost)])
     account.wait_until(
         "the job ends",
         lambda: account.data("slipway", "status", "loses")["state"] == "failed",
@@ -96,18 +104,6 @@ def lost_node(account: Account) -> Proof:
 def _nodes(account: Account) -> list[dict[str, Any]]:
     nodes: list[dict[str, Any]] = account.data("slipway", "status", "--on", MPI.name, "--nodes")
     return nodes
-
-
-def _ready(account: Account) -> bool:
-    return sum(bool(node["answered"]) for node in _nodes(account)) >= NODES
-
-
-def _lose(account: Account, node: dict[str, Any]) -> None:
-    """Terminate the machine, as AWS would if its hardware fails."""
-    if account.is_yard:
-        account.run("slipway", "yard", "kill-node", node["name"])
-    else:
-        account.order("ec2", "TerminateInstances", InstanceIds=[instance_of(account, node)])
 
 
 class CannotReboot(Exception):

@@ -27,7 +27,10 @@ def batch_job(account: Account) -> Proof:
 
 def batch_stuck(account: Account) -> Proof:
     """Prove that a job that can never start says why, and ends when it is cancelled."""
-    name = _environment(account)
+    target = account.data("slipway", "cluster", "targets", BATCH.name)
+    (queue,) = account.ask("batch", "DescribeJobQueues", jobQueues=[target["queue_arn"]])["jobQueues"]
+    (order,) = queue["computeEnvironmentOrder"]
+    name = str(order["computeEnvironment"])
     account.order("batch", "UpdateComputeEnvironment", computeEnvironment=name, state=_DISABLED)
     try:
         account.run("slipway", "submit", "prepare_bert", *_ON_BATCH, *_BATCH_SAMPLE, "--name", "stuck")
@@ -48,13 +51,6 @@ def batch_stuck(account: Account) -> Proof:
 
 def _state_of_stuck(account: Account) -> str:
     return str(account.data("slipway", "status", "stuck")["state"])
-
-
-def _environment(account: Account) -> str:
-    target = account.data("slipway", "cluster", "targets", BATCH.name)
-    (queue,) = account.ask("batch", "DescribeJobQueues", jobQueues=[target["queue_arn"]])["jobQueues"]
-    (order,) = queue["computeEnvironmentOrder"]
-    return str(order["computeEnvironment"])
 
 
 # Clusters without a bake: AWS's AMI and container, to which Slipway's own code is sent.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scripts.real_account.clusters import SLURM, SmallCluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.templates import declared_templates
-from slipway.jobs.clusters.bill import StandingItem, is_shared, standing_items, total_usd_per_month
+from slipway.jobs.clusters.bill import is_shared, standing_items, total_usd_per_month
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee
 
@@ -34,7 +34,12 @@ def at_most(
     if SLURM in clusters:
         usd = None if controller_usd_per_hour is None else controller_usd_per_hour * hours
         lines.append(PricedThing(what=f"{SLURM.name}: its small controller, for {hours:g} hours", usd=usd))
-    lines += [_bake(image) for image in bakes]
+    for image in bakes:
+        (built,) = [each for each in MACHINE_IMAGES if each.name == image]
+        price = instance_type(built.instance_type).price
+        usd = None if price is None else BAKE_HOURS * price.usd_per_hour
+        what = f"{image}: a bake on {built.instance_type}, {BAKE_HOURS:g} hour"
+        lines.append(PricedThing(what=what, usd=usd))
     return lines
 
 
@@ -45,44 +50,25 @@ def total(lines: Sequence[PricedThing]) -> float:
 def _cluster(cluster: SmallCluster, region: str, hours: float) -> list[PricedThing]:
     price = instance_type(cluster.instance_type).price
     running = min(hours, cluster.most_hours or hours)
+    # SageMaker's volumes count like disks of nodes, since their prices were not collected.
+    disks = cluster.nodes * int(cluster.settings.get("root_volume_gib") or cluster.settings["volume_gb"])
+    fee = find_fee("ebs-gp3", region)
+    per_gib = fee.usd_per_month if fee else None
     items = standing_items(declared_templates(cluster.name, cluster.folder), region)
     own = total_usd_per_month([item for item in items if not is_shared(item.stack)])
-    return [
+    lines = [
         PricedThing(
             what=f"{cluster.name}: {cluster.nodes} × {cluster.instance_type} for {running:g} hours",
             usd=None if price is None else cluster.nodes * running * price.usd_per_hour,
         ),
-        _disks(cluster, region, running),
+        PricedThing(
+            what=f"{cluster.name}: {disks} GiB of disks",
+            usd=None if per_gib is None else disks * per_gib * running / HOURS_PER_MONTH,
+        ),
         PricedThing(what=f"{cluster.name}: what stands around its nodes", usd=own * hours / HOURS_PER_MONTH),
-        *_bakery(cluster, items, hours),
     ]
-
-
-def _disks(cluster: SmallCluster, region: str, hours: float) -> PricedThing:
-    """Price the nodes' disks; SageMaker's volumes count like them, since their prices were not collected."""
-    size = cluster.settings.get("root_volume_gib") or cluster.settings["volume_gb"]
-    disks = cluster.nodes * int(size)
-    usd = _per_month("ebs-gp3", region, disks, hours)
-    return PricedThing(what=f"{cluster.name}: {disks} GiB of disks", usd=usd)
-
-
-def _bakery(cluster: SmallCluster, items: Sequence[StandingItem], hours: float) -> Iterator[PricedThing]:
-    bakery = total_usd_per_month([item for item in items if is_shared(item.stack)])
     if cluster.image is not None:
+        bakery = total_usd_per_month([item for item in items if is_shared(item.stack)])
         what = f"{cluster.image}: what stands around its bakery"
-        yield PricedThing(what=what, usd=bakery * hours / HOURS_PER_MONTH)
-
-
-def _bake(image: str) -> PricedThing:
-    (built,) = [each for each in MACHINE_IMAGES if each.name == image]
-    price = instance_type(built.instance_type).price
-    return PricedThing(
-        what=f"{image}: a bake on {built.instance_type}, {BAKE_HOURS:g} hour",
-        usd=None if price is None else BAKE_HOURS * price.usd_per_hour,
-    )
-
-
-def _per_month(item: str, region: str, amount: int, hours: float) -> float | None:
-    fee = find_fee(item, region)
-    price = fee.usd_per_month if fee else None
-    return None if price is None else amount * price * hours / HOURS_PER_MONTH
+        lines.append(PricedThing(what=what, usd=bakery * hours / HOURS_PER_MONTH))
+    return lines

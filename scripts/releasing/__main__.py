@@ -63,7 +63,9 @@ def release(*, prepare: str | None, out: Path, checks: bool, tag: bool, dry_run:
         return None
     if checks:
         run_checks()
-    say_checksums(make(out))
+    finished = make(out)
+    say(f"release: {finished}")
+    click.echo((finished / "SHA256SUMS").read_text(encoding="ascii"), nl=False)
     if tag:
         tag_head(notes)
     return None
@@ -89,11 +91,8 @@ def refuse_changes() -> None:
 
 def refuse_other_tags() -> None:
     """Refuse a commit with the tag of another version, and a version whose tag is on another commit."""
-    here = [
-        each
-        for each in run("git", "-C", str(ROOT), "tag", "--points-at", "HEAD").split()
-        if _is_release(each)
-    ]
+    tags = run("git", "-C", str(ROOT), "tag", "--points-at", "HEAD").split()
+    here = [each for each in tags if re.fullmatch(r"v\d+\.\d+\.\d+", each)]
     if wrong := [each for each in here if each != TAG]:
         raise SlipwayError(
             f"HEAD is tagged {', '.join(wrong)}, and slipway/_version.py says {VERSION}",
@@ -112,10 +111,6 @@ def refuse_other_pages() -> None:
             f"{', '.join(map(str, pages))} shows another version than {VERSION}",
             hint="change it there, and commit",
         )
-
-
-def _is_release(tag: str) -> bool:
-    return re.fullmatch(r"v\d+\.\d+\.\d+", tag) is not None
 
 
 def prepare_version(version: str, *, dry_run: bool) -> None:
@@ -164,11 +159,6 @@ def make_unfinished(work: Path) -> Path:
     about.write_text(provenance(source, VERSION, (sdist, wheel, site, sbom)), encoding="utf-8")
     (target / "SHA256SUMS").write_text(checksums((sdist, wheel, site, sbom, about)), encoding="ascii")
     return target
-
-
-def say_checksums(finished: Path) -> None:
-    say(f"release: {finished}")
-    click.echo((finished / "SHA256SUMS").read_text(encoding="ascii"), nl=False)
 
 
 def tag_head(notes: str) -> None:

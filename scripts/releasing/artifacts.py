@@ -53,7 +53,11 @@ def build(source: Source, work: Path, target: Path) -> tuple[Path, Path]:
     _setuptools(_SDIST, source.folder, built, source.epoch)
     (made,) = built.glob("*.tar.gz")
     sdist = target / made.name
-    _repack(made, sdist, source.epoch)
+    # Written again without this machine's times, owners and order, which setuptools keeps.
+    with tarfile.open(made) as old:
+        members = sorted((each for each in old if each.isfile()), key=lambda each: each.name)
+        read = ((each.name, each.mode, old.extractfile(each)) for each in members)
+        _pack(sdist, source.epoch, ((name, mode, file.read()) for name, mode, file in read if file))
     unpacked.mkdir()
     run(
         "tar", "--extract", "--file", str(sdist), "--directory", str(unpacked)
@@ -106,14 +110,6 @@ def _setuptools(code: str, folder: Path, target: Path, epoch: int) -> None:
     target.mkdir(exist_ok=True)
     more = {"SOURCE_DATE_EPOCH": str(epoch)}
     run(sys.executable, "-P", "-c", code, str(target), cwd=folder, more=more, umask=_WORLD_READABLE)
-
-
-def _repack(made: Path, target: Path, epoch: int) -> None:
-    """Write the archive again without this machine's times, owners and order, which setuptools keeps."""
-    with tarfile.open(made) as old:
-        members = sorted((each for each in old if each.isfile()), key=lambda each: each.name)
-        read = ((each.name, each.mode, old.extractfile(each)) for each in members)
-        _pack(target, epoch, ((name, mode, file.read()) for name, mode, file in read if file))
 
 
 def _pack(target: Path, epoch: int, files: Iterable[tuple[str, int, bytes]]) -> None:

@@ -47,6 +47,10 @@ def bill_of_materials(source: Source, version: str, wheel: Path) -> str:
 
 def provenance(source: Source, version: str, artifacts: Iterable[Path]) -> str:
     """Return an in-toto statement with SLSA's predicate; it is not signed."""
+    # The URL of the forge's run, or a name for a person's machine.
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    server, repository, number = (os.environ.get(name) for name in names)
+    run = f"{server}/{repository}/actions/runs/{number}" if server else "urn:slipway:a-person-s-machine"
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": path.name, "digest": {"sha256": _digest(path)}} for path in artifacts],
@@ -64,7 +68,7 @@ def provenance(source: Source, version: str, artifacts: Iterable[Path]) -> str:
                     {"uri": f"pkg:pypi/setuptools@{metadata.version('setuptools')}"},
                 ],
             },
-            "runDetails": {"builder": {"id": _builder()}},
+            "runDetails": {"builder": {"id": run}},
         },
     }
     return json.dumps(statement, indent=2) + "\n"
@@ -73,13 +77,6 @@ def provenance(source: Source, version: str, artifacts: Iterable[Path]) -> str:
 def checksums(artifacts: Iterable[Path]) -> str:
     """Return the checksums in the format of `sha256sum --check`."""
     return "".join(f"{_digest(path)}  {path.name}\n" for path in artifacts)
-
-
-def _builder() -> str:
-    """Return the URL of the forge's run, or a name for a person's machine."""
-    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
-    server, repository, number = (os.environ.get(name) for name in names)
-    return f"{server}/{repository}/actions/runs/{number}" if server else "urn:slipway:a-person-s-machine"
 
 
 def _digest(path: Path) -> str:

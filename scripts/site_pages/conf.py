@@ -75,12 +75,10 @@ def add_navigation(_app: object, document: str, source: list[str]) -> None:
         return
     index = (ROOT / f"{INDEX}.md").read_text(encoding="utf-8")
     sections = {"Start": [INDEX], **navigation(index)}
-    source[0] += "".join(_toctree(title, pages) for title, pages in sections.items() if pages)
-
-
-def _toctree(title: str, pages: list[str]) -> str:
-    listed = "\n".join(f"/{page}" for page in pages)
-    return f"\n\n```{{toctree}}\n:hidden:\n:caption: {title}\n:maxdepth: 1\n\n{listed}\n```\n"
+    for title, pages in sections.items():
+        if pages:
+            listed = "\n".join(f"/{page}" for page in pages)
+            source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {title}\n:maxdepth: 1\n\n{listed}\n```\n"
 
 
 def unlink_folders(_app: object, document: str, source: list[str]) -> None:

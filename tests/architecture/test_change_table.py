@@ -27,11 +27,8 @@ def rows() -> list[tuple[str, str, str]]:
     header = HEADER.search(text)
     assert header, "CONTRIBUTING.md has no table that begins with '| I want |'"
     lines = text[header.start() :].split("\n\n", 1)[0].splitlines()[2:]
-    return [(want, touch, fails) for want, touch, fails in (_cells(line) for line in lines)]
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+    cells = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
+    return [(want, touch, fails) for want, touch, fails in cells]
 
 
 def names_in(cell: str) -> tuple[list[str], list[str]]:

@@ -46,6 +46,10 @@ def holders(name: str = "bad-inputs") -> Iterator[tuple[str, str]]:
         yield from ((row["id"], one) for one in ([held_by] if is_unheld(held_by) else held_by.split("; ")))
 
 
+def functions_of(path: str) -> set[str]:
+    return {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
+
+
 def is_unheld(holder: str) -> bool:
     return holder.startswith("nothing: ")
 
@@ -58,7 +62,7 @@ def test_the_test_that_holds_a_bad_input_or_a_fault_is_there(number: str, holder
     path, _, name = holder.partition("::")
     assert path in tracked.paths(".py")
     if name:
-        assert name in {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
+        assert name in functions_of(path)
     else:
         assert number in tracked.text(path)
 
@@ -134,8 +138,7 @@ def test_what_holds_a_doubt_is_there(number: str, holder: str) -> None:
     elif path.startswith("infra/components/"):
         assert name in STEP.findall(tracked.text(path)), f"{number}: {path} has no step {name!r}"
     else:
-        functions = {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
-        assert name in functions, f"{number}: {path} has no test {name!r}"
+        assert name in functions_of(path), f"{number}: {path} has no test {name!r}"
 
 
 def billing_states() -> list[tuple[str, ...]]:
@@ -152,8 +155,7 @@ def test_every_state_that_bills_says_what_ends_it_and_who_is_told_and_a_test_hol
     assert all(row)
     path, _, name = row[-1].strip("`").partition("::")
     assert path in tracked.paths(".py")
-    functions = {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
-    assert name in functions, f"{path} has no test {name!r}"
+    assert name in functions_of(path), f"{path} has no test {name!r}"
 
 
 def test_the_states_that_bill_are_many() -> None:

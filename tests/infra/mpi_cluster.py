@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from tests.infra.patterns.nodes.test_user_data import written_files
+from tests.infra.patterns.nodes.test_user_data import told_to_node
 from tests.infra.synthesis import Properties, as_text, mpi_templates_of, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
@@ -22,11 +21,7 @@ def group(**changes: Any) -> Properties:
 
 
 def told(**changes: Any) -> dict[str, Any]:
-    """Return what a node reads at its first boot."""
-    found: dict[str, Any] = json.loads(
-        written_files(as_text(launch(**changes)["UserData"]))["/etc/slipway/node.json"]["content"]
-    )
-    return found
+    return told_to_node(as_text(launch(**changes)["UserData"]))
 
 
 def statements() -> dict[str, Properties]:

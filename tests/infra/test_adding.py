@@ -14,7 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from slipway.infra import AddedCluster, Egress, add_cluster
+from slipway.infra import Egress, add_cluster
 from slipway.infra.declare.types import Cluster
 from slipway.infra.verify.gates import lint_findings, rule_findings, synthesis_findings
 from tests.infra.own_app import ENVIRONMENT, GUEST, REGION, ZONE, own_bucket, own_stack, own_vpc
@@ -164,15 +164,12 @@ def test_a_vpc_that_is_still_to_be_looked_up_passes_so_that_the_cdk_can_do_so(tm
     assert asked["provider"] == "vpc-provider"
 
 
-def with_endpoints(app: cdk.App, stack: cdk.Stack) -> AddedCluster:
-    vpc = own_vpc(stack)
-    group = ec2.SecurityGroup(stack, "Endpoints", vpc=vpc)
-    return add_cluster(app, replace(GUEST, egress=Egress.ENDPOINTS), vpc=vpc, endpoints=group)
-
-
 def test_nodes_may_reach_the_interface_endpoints_of_the_owner(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path))
-    with_endpoints(app, own_stack(app))
+    stack = own_stack(app)
+    vpc = own_vpc(stack)
+    group = ec2.SecurityGroup(stack, "Endpoints", vpc=vpc)
+    add_cluster(app, replace(GUEST, egress=Egress.ENDPOINTS), vpc=vpc, endpoints=group)
     app.synth()
     rules = of_type(templates(tmp_path)["guest"], "AWS::EC2::SecurityGroupEgress").values()
     (to_endpoints,) = [rule for rule in rules if "endpoints" in rule["Description"]]

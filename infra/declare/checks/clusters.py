@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from slipway.infra.declare.checks.rules import RULES, RULES_OF_KIND
 from slipway.infra.declare.checks.values import (
@@ -18,23 +19,35 @@ from slipway.infra.declare.checks.values import (
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.words.errors import Problem
 
+Entry = TypeVar("Entry")
+
 
 def all_problems(clusters: Sequence[Cluster]) -> tuple[Problem, ...]:
     found = [problem for cluster in clusters for problem in problems_of(cluster)]
-    return (*found, *_shared_names(clusters))
+    for name, count in Counter(str(cluster.name) for cluster in clusters).items():
+        if count > 1:
+            same = next(cluster for cluster in clusters if str(cluster.name) == name)
+            message = f"is the name of {count} clusters; cluster names must be unique"
+            found.append(Problem(where=_heading(same), message=message, hint="rename one in clusters.py"))
+    return tuple(found)
 
 
 def problems_of(cluster: Cluster) -> tuple[Problem, ...]:
+    wrong = problems_in(cluster, type(cluster), {**RULES, **RULES_OF_KIND[cluster.kind]})
+    return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in wrong)
+
+
+def problems_in(
+    entry: Entry, kind: type[Entry], rules: Mapping[Callable[[Entry], Iterator[Problem]], tuple[str, ...]]
+) -> list[Problem]:
+    """Return what is wrong with each setting, and what breaks the rules that read sound settings alone."""
     unsound: dict[str, Problem] = {}
-    for name, field_type in field_types(type(cluster)).items():
-        found = objection(field_type, getattr(cluster, name))
+    for name, field_type in field_types(kind).items():
+        found = objection(field_type, getattr(entry, name))
         if found:
             unsound[name] = Problem(where=name, message=found.message, hint=found.hint)
-    rules = {**RULES, **RULES_OF_KIND[cluster.kind]}
     sound = [rule for rule, reads in rules.items() if not unsound.keys() & set(reads)]
-    broken = [problem for rule in sound for problem in rule(cluster)]
-    wrong = (*unsound.values(), *broken)
-    return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in wrong)
+    return [*unsound.values(), *(problem for rule in sound for problem in rule(entry))]
 
 
 def _heading(cluster: Cluster) -> str:
@@ -52,27 +65,12 @@ def objection(field_type: FieldType, value: object) -> Objection | None:
     wrong_type = type_objection(field_type, value)
     if wrong_type or value is None:
         return wrong_type
-    for text in _texts(value):
+    # Tags have their own check, which names the key.
+    texts = (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ()
+    for text in texts:
         if kind := secret_kind(text):
             return Objection(
                 message=f"holds {kind} (hidden), and declarations are committed and printed",
                 hint="take it out, revoke it, and keep secrets in AWS Secrets Manager",
             )
     return next((found for check in field_type.checks if (found := check(value))), None)
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    """Return the texts of a setting. Tags have their own check, which names the key."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, tuple) else ()
-
-
-def _shared_names(clusters: Sequence[Cluster]) -> Iterator[Problem]:
-    for name, count in Counter(str(cluster.name) for cluster in clusters).items():
-        if count > 1:
-            yield Problem(
-                where=_heading(next(cluster for cluster in clusters if str(cluster.name) == name)),
-                message=f"is the name of {count} clusters; cluster names must be unique",
-                hint="rename one in clusters.py",
-            )

@@ -50,10 +50,6 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 
-def parameters_of(document: Document) -> tuple[str, ...]:
-    return tuple(name for parameter in document.get("parameters", ()) for name in parameter)
-
-
 def steps_of(document: Document) -> Iterator[tuple[str, Step]]:
     for phase in document.get("phases", ()):
         yield from ((phase["name"], step) for step in phase.get("steps", ()))
@@ -73,7 +69,12 @@ def mistakes(name: str, text: str, document: Document) -> Iterator[str]:
     for unknown in sorted(document.keys() - _DOCUMENT):
         yield f"has the unknown {unknown}; known are {', '.join(sorted(_DOCUMENT))}"
     yield from _wrong_phases(document)
-    yield from _wrong_references(text, document)
+    declared = {each for parameter in document.get("parameters", ()) for each in parameter}
+    used = set(REFERENCE.findall(text))
+    for parameter in sorted(used - declared):
+        yield f"uses {parameter} and declares no such parameter"
+    for parameter in sorted(declared - used):
+        yield f"declares the parameter {parameter} and never uses it"
     steps = [step for _, step in steps_of(document)]
     for step in steps:
         yield from (f"{step.get('name')}: {said}" for said in _wrong_step(step))
@@ -87,22 +88,13 @@ def _wrong_phases(document: Document) -> Iterator[str]:
     for needed in ("build", "test"):
         if needed not in found:
             yield f"has no {needed} phase; every component builds something and tests it"
-    names = [step.get("name") for _, step in steps_of(document)]
     for phase in document.get("phases", ()):
         steps = [step.get("name") for step in phase.get("steps", ())]
         if len(steps) != len(set(steps)):
             yield f"has two steps of one name in {phase.get('name')}"
-    for name in names:
+    for name in (step.get("name") for _, step in steps_of(document)):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield f"has the step {name!r}; a step's name is letters and digits that begin with a capital"
-
-
-def _wrong_references(text: str, document: Document) -> Iterator[str]:
-    declared, used = set(parameters_of(document)), set(REFERENCE.findall(text))
-    for name in sorted(used - declared):
-        yield f"uses {name} and declares no such parameter"
-    for name in sorted(declared - used):
-        yield f"declares the parameter {name} and never uses it"
 
 
 def _wrong_step(step: Step) -> Iterator[str]:

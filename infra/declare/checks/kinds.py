@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from ipaddress import collapse_addresses
 
 from slipway.infra.declare.checks.networks import ipv4_network, no_ipv4_network
+from slipway.infra.declare.checks.nodes import defaults_of
 from slipway.infra.declare.checks.values import shown
 from slipway.infra.declare.node_images import login_type_of, training_image
 from slipway.infra.declare.types import (
@@ -144,7 +144,8 @@ def bought_by_sagemaker(cluster: Cluster) -> Iterator[Problem]:
 
 def wait_for_spot_alone(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, SageMakerCluster)
-    if cluster.market is not Market.SPOT and cluster.spot_wait_hours != _default("spot_wait_hours"):
+    usual = defaults_of(SageMakerCluster)["spot_wait_hours"]
+    if cluster.market is not Market.SPOT and cluster.spot_wait_hours != usual:
         yield Problem(
             where="spot_wait_hours",
             message=f"has no effect: the market is {cluster.market}",
@@ -201,7 +202,3 @@ def efa_left_to_sagemaker(cluster: Cluster) -> Iterator[Problem]:
             message=f"is {cluster.efa_interfaces}, but SageMaker opens every EFA interface of a type itself",
             hint="leave it out",
         )
-
-
-def _default(name: str) -> object:
-    return next(field.default for field in fields(SageMakerCluster) if field.name == name)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from slipway.infra.declare.checks.clusters import objection
-from slipway.infra.declare.checks.values import field_types, nearest, shown
+from slipway.infra.declare.checks.clusters import problems_in
+from slipway.infra.declare.checks.values import nearest, shown
 from slipway.infra.declare.machine_images import (
     CONTAINERS,
     PAYLOAD_PARAMETERS,
@@ -33,8 +33,25 @@ Rule = Callable[[MachineImage], Iterator[Problem]]
 def machine_image_problems(images: Sequence[MachineImage]) -> tuple[Problem, ...]:
     for remembered in (_known, _lock_problems):  # rules of one reading ask the same again
         remembered.cache_clear()
-    found = [problem for image in images for problem in _problems_of(image)]
-    return (*found, *_shared_names(images), *_shared_networks(images))
+    found = []
+    for image in images:
+        for problem in problems_in(image, MachineImage, RULES):
+            of_a_file = problem.where.startswith(("containers/", "infra/"))
+            where = problem.where if of_a_file else f"machine image {shown(image.name)}: {problem.where}"
+            found.append(replace(problem, where=where))
+    for name, count in Counter(str(image.name) for image in images).items():
+        if count > 1:
+            message = f"is the name of {count} machine images; their names must be unique"
+            found.append(Problem(where=f"machine image {shown(name)}", message=message, hint="rename one"))
+    first: dict[str, MachineImage] = {}
+    for image in images:  # those of a region share a network
+        other = first.setdefault(str(image.region), image)
+        if (other.zone, other.account) != (image.zone, image.account):
+            where = f"machine image {shown(image.name)}: zone"
+            message = f"is built in the network of {shown(other.name)}, which is in {shown(other.zone)}"
+            hint = "give all machine images of a region one zone and one account"
+            found.append(Problem(where=where, message=message, hint=hint))
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)
@@ -45,19 +62,6 @@ def _known() -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _lock_problems(name: str) -> tuple[Problem, ...]:
     return lock_problems(CONTAINERS, name)
-
-
-def _problems_of(image: MachineImage) -> Iterator[Problem]:
-    unsound: dict[str, Problem] = {}
-    for name, field_type in field_types(MachineImage).items():
-        found = objection(field_type, getattr(image, name))
-        if found:
-            unsound[name] = Problem(where=name, message=found.message, hint=found.hint)
-    rules = [rule for rule, reads in RULES.items() if not unsound.keys() & set(reads)]
-    for problem in (*unsound.values(), *(problem for rule in rules for problem in rule(image))):
-        of_a_file = problem.where.startswith(("containers/", "infra/"))
-        where = problem.where if of_a_file else f"machine image {shown(image.name)}: {problem.where}"
-        yield replace(problem, where=where)
 
 
 def lock_of_this_checkout(image: MachineImage) -> Iterator[Problem]:
@@ -93,14 +97,11 @@ def components_that_fit(image: MachineImage) -> Iterator[Problem]:
             yield Problem(where="components", message=message, hint=nearest(name, known))
         elif count > 1:
             yield Problem(where="components", message=f"has {name} {count} times", hint="each runs once")
-    names = [name for name in dict.fromkeys(image.components) if name in known]
-    if image.name in _known() and not _lock_problems(image.name):
-        yield from _told(image, names)
-
-
-def _told(image: MachineImage, names: Sequence[str]) -> Iterator[Problem]:
+    if image.name not in _known() or _lock_problems(image.name):
+        return
     where = f"containers/images/{image.name}/lock.toml"
     locked = set(lock_parameters(CONTAINERS, image.name))
+    names = [name for name in dict.fromkeys(image.components) if name in known]
     asked = {parameter: name for name in names for parameter in asked_parameters(name)}
     for parameter in sorted(asked.keys() - locked - PAYLOAD_PARAMETERS):
         message = f"has no value for {parameter}, which infra/components/{asked[parameter]}.yaml asks for"
@@ -149,23 +150,3 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     one_architecture: ("instance_type", "runs_on"),
     parent_that_stays: ("parent", "parent_moves_because"),
 }
-
-
-def _shared_names(images: Sequence[MachineImage]) -> Iterator[Problem]:
-    for name, count in Counter(str(image.name) for image in images).items():
-        if count > 1:
-            message = f"is the name of {count} machine images; their names must be unique"
-            yield Problem(where=f"machine image {shown(name)}", message=message, hint="rename one")
-
-
-def _shared_networks(images: Sequence[MachineImage]) -> Iterator[Problem]:
-    """Check that the machine images of a region, which share a network, agree on its zone."""
-    first: dict[str, MachineImage] = {}
-    for image in images:
-        other = first.setdefault(str(image.region), image)
-        if (other.zone, other.account) != (image.zone, image.account):
-            yield Problem(
-                where=f"machine image {shown(image.name)}: zone",
-                message=f"is built in the network of {shown(other.name)}, which is in {shown(other.zone)}",
-                hint="give all machine images of a region one zone and one account",
-            )

@@ -90,7 +90,11 @@ def ipv4_network(text: str) -> IPv4Network | None:
 def no_ipv4_network(where: str, text: str, otherwise: str = "") -> Problem:
     """Return what is wrong with a text that is no network, and suggest the one that was probably meant."""
     message = f"is {shown(text)}, not an IPv4 network such as 10.0.0.0/16"
-    return Problem(where=where, message=f"{message}{_why(text)}", hint=_suggestion(text) or otherwise)
+    try:
+        hint = f"write {IPv4Network(text.strip(), strict=False)}"
+    except ValueError:
+        hint = otherwise
+    return Problem(where=where, message=f"{message}{_why(text)}", hint=hint)
 
 
 def _why(text: str) -> str:
@@ -108,10 +112,3 @@ def _why(text: str) -> str:
     except ValueError as error:
         return "; it has host bits set" if "host bits" in str(error) else ""
     return ""
-
-
-def _suggestion(text: str) -> str:
-    try:
-        return f"write {IPv4Network(text.strip(), strict=False)}"
-    except ValueError:
-        return ""

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 
 from slipway.infra.declare.checks.kinds import (
     bought_by_sagemaker,
@@ -33,6 +32,7 @@ from slipway.infra.declare.checks.nodes import (
     ami_of_the_table,
     container_of_the_type,
     container_on_slurm,
+    defaults_of,
     lustre_of_the_ami,
     mpi_of_the_ami,
     software_of_the_ami,
@@ -73,21 +73,14 @@ def tags(cluster: Cluster) -> Iterator[Problem]:
             message=f"has {len(cluster.tags)} tags; allowed are {allowed}",
             hint=f"AWS takes {_MOST}, and Slipway sets up to {RESERVED_FOR_SLIPWAY} of its own",
         )
-    yield from _keys_that_differ_in_case(cluster)
-    for key, value in cluster.tags.items():
-        for message in _objections(key, value):
-            yield Problem(where="tags", message=message)
-
-
-def _keys_that_differ_in_case(cluster: Cluster) -> Iterator[Problem]:
     folded = Counter(key.casefold() for key in cluster.tags)
     for key in (key for key, count in folded.items() if count > 1):
         same = [shown(tag) for tag in cluster.tags if tag.casefold() == key]
-        yield Problem(
-            where="tags",
-            message=f"has {' and '.join(same)}, which IAM treats as one key",
-            hint="keep one of them",
-        )
+        message = f"has {' and '.join(same)}, which IAM treats as one key"
+        yield Problem(where="tags", message=message, hint="keep one of them")
+    for key, value in cluster.tags.items():
+        for message in _objections(key, value):
+            yield Problem(where="tags", message=message)
 
 
 def _objections(key: str, value: str) -> Iterator[str]:
@@ -182,11 +175,17 @@ def efa_that_the_type_has(cluster: Cluster) -> Iterator[Problem]:
     if asked is None or 0 <= asked <= type_.efa_interfaces:
         return
     where = "efa_interfaces"
-    if type_.has_efa:
-        message = f"is {asked}; {type_.name} takes 0 to {type_.efa_interfaces}"
-        yield Problem(where=where, message=message, hint=_with_as_many_efa(type_, asked))
-    else:
+    if not type_.has_efa:
         yield Problem(where=where, message=f"is {asked}, but {type_.name} has no EFA", hint=_with_efa(type_))
+        return
+    device = type_.accelerator and type_.accelerator.name
+    with_as_many = [
+        f"{each.name} takes {each.efa_interfaces}"
+        for each in instance_types()
+        if each.efa_interfaces >= asked > 0 and (each.accelerator and each.accelerator.name) == device
+    ]
+    message = f"is {asked}; {type_.name} takes 0 to {type_.efa_interfaces}"
+    yield Problem(where=where, message=message, hint=", ".join(with_as_many[:3]))
 
 
 def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
@@ -206,17 +205,6 @@ def _with_efa(type_: InstanceType) -> str:
     family = type_.name.partition(".")[0]
     names = [each.name for each in instance_types() if each.has_efa and each.name.startswith(f"{family}.")]
     return f"use {' or '.join(names)}" if names else "`slipway instance list` lists types that have it"
-
-
-def _with_as_many_efa(type_: InstanceType, asked: int) -> str:
-    """Return, as a hint, types with the same accelerator that take as many interfaces."""
-    device = type_.accelerator and type_.accelerator.name
-    names = [
-        f"{each.name} takes {each.efa_interfaces}"
-        for each in instance_types()
-        if each.efa_interfaces >= asked > 0 and (each.accelerator and each.accelerator.name) == device
-    ]
-    return ", ".join(names[:3])
 
 
 def no_spot_with_batch(cluster: Cluster) -> Iterator[Problem]:
@@ -248,7 +236,7 @@ def fsx_settings_with_fsx(cluster: Cluster) -> Iterator[Problem]:
         isinstance(cluster, SlurmCluster) and cluster.scratch
     ):
         return
-    defaults = {field.name: field.default for field in fields(cluster)}
+    defaults = defaults_of(type(cluster))
     for name in ("fsx_capacity_gib", "fsx_mbps_per_tib"):
         if getattr(cluster, name) != defaults[name]:
             yield Problem(

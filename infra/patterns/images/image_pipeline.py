@@ -192,7 +192,9 @@ class ImageRecipe(Construct):
         self, scope: Construct, id: str, *, image: MachineImage, values: Mapping[str, str], fingerprint: str
     ) -> None:
         super().__init__(scope, id)
-        self.version = _version(_described(image, fingerprint))
+        texts = [read_component(name) for name in image.components]
+        content = [image.parent, image.root_volume_gib, image.components, texts, fingerprint]
+        self.version = _version(json.dumps(content))
         components = [_component(self, name, values) for name in image.components]
         self.component_arns = [arn for each in components if (arn := each.component_arn)]
         self.resource = imagebuilder.CfnImageRecipe(
@@ -250,11 +252,6 @@ def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMap
             volume_type="gp3",
         ),
     )
-
-
-def _described(image: MachineImage, fingerprint: str) -> str:
-    texts = [read_component(name) for name in image.components]
-    return json.dumps([image.parent, image.root_volume_gib, image.components, texts, fingerprint])
 
 
 def _version(content: str) -> str:

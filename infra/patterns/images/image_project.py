@@ -70,7 +70,7 @@ class ImageProject(Construct):
             description="Builds images: reads sources, pushes to one repository, writes its log",
             statements=(
                 *bucket_statements(storage.bucket, read=(f"{SOURCE_PREFIX}*",)),
-                *push_statements(self, repository),
+                *_statements(self, "Push", (*_PULL, *_PUSH), repository.repository_arn),
                 storage.use_keys(),
                 write_logs(log_group.arn),
             ),
@@ -149,7 +149,13 @@ class ImageRepository(Construct):
 
 
 _PULL = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
-_PUSH = ("ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart")
+_PUSH = (
+    "ecr:CompleteLayerUpload",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+    "ecr:DescribeImages",
+)
 
 
 def pull_statements(scope: Construct, registry: str | None = None) -> tuple[Statement, ...]:
@@ -164,10 +170,6 @@ def pull_statements(scope: Construct, registry: str | None = None) -> tuple[Stat
         service="ecr", resource="repository", resource_name="*", account=registry
     )
     return *own, allow("PullAwsImages", *_PULL, on=any_of_aws)
-
-
-def push_statements(scope: Construct, repository: ecr.IRepository) -> tuple[Statement, ...]:
-    return _statements(scope, "Push", (*_PULL, *_PUSH, "ecr:DescribeImages"), repository.repository_arn)
 
 
 def _statements(

@@ -42,9 +42,16 @@ class Payload:
 
 
 def payload_of(image: str) -> Payload:
-    folder = PACKAGE / "containers" / "images" / image
-    requirements = folder / "requirements.txt"
-    content = _zipped({**_boot_files(), **(_python(requirements) if requirements.is_file() else {})})
+    files = _boot_files()
+    requirements = PACKAGE / "containers" / "images" / image / "requirements.txt"
+    if requirements.is_file():
+        name, wheel = project_wheel()
+        uv = PACKAGE / "infra" / "components" / "uv.txt"
+        files |= {requirements.name: requirements.read_bytes(), uv.name: uv.read_bytes(), name: wheel}
+        training = requirements.with_name("training.txt")  # for ranks that run in a Python of their own
+        if training.is_file():
+            files[training.name] = training.read_bytes()
+    content = _zipped(files)
     return Payload(content=content, digest=sha256(content).hexdigest())
 
 
@@ -64,7 +71,10 @@ def project_wheel() -> tuple[str, bytes]:
     files and not the release's: two commits with the same code are one payload, and bake one AMI.
     """
     sources = _sources()
-    version = f"0+h{_digest(sources)[:_VERSION_DIGITS]}"
+    digest = sha256()
+    for name, content in sources.items():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    version = f"0+h{digest.hexdigest()[:_VERSION_DIGITS]}"
     about = f"{NAME}-{version}.dist-info"
     scripts = "".join(f"{script} = {target}\n" for script, target in sorted(SCRIPTS.items()))
     files = {
@@ -73,7 +83,11 @@ def project_wheel() -> tuple[str, bytes]:
         f"{about}/WHEEL": _WHEEL,
         f"{about}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
     }
-    files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
+    record = ""
+    for name, content in files.items():
+        in_base64 = urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
+        record += f"{name},sha256={in_base64},{len(content)}\n"
+    files[f"{about}/RECORD"] = f"{record}{about}/RECORD,,\n".encode()
     return f"{NAME}-{version}-py3-none-any.whl", _zipped(files)
 
 
@@ -81,14 +95,6 @@ def _boot_files() -> dict[str, bytes]:
     folder = PACKAGE / "infra" / "boot"
     files = sorted(path for path in folder.rglob("*") if path.suffix in _BOOT_SUFFIXES)
     return {f"boot/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in files}
-
-
-def _python(requirements: Path) -> dict[str, bytes]:
-    name, wheel = project_wheel()
-    uv = PACKAGE / "infra" / "components" / "uv.txt"
-    training = requirements.with_name("training.txt")  # of an image whose ranks run in a Python of their own
-    also = {training.name: training.read_bytes()} if training.is_file() else {}
-    return {requirements.name: requirements.read_bytes(), uv.name: uv.read_bytes(), name: wheel, **also}
 
 
 def _sources() -> dict[str, bytes]:
@@ -99,22 +105,6 @@ def _sources() -> dict[str, bytes]:
         if path.suffix in _SUFFIXES and path.is_file() and not JUNK_FOLDERS & set(path.parts)
     }
     return {f"{NAME}/__init__.py": (PACKAGE / "__init__.py").read_bytes(), **found}
-
-
-def _digest(files: Mapping[str, bytes]) -> str:
-    digest = sha256()
-    for name, content in files.items():
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()
-
-
-def _record(files: Mapping[str, bytes], own_name: str) -> bytes:
-    lines = [f"{name},sha256={_urlsafe(content)},{len(content)}\n" for name, content in files.items()]
-    return "".join([*lines, f"{own_name},,\n"]).encode()
-
-
-def _urlsafe(content: bytes) -> str:
-    return urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
 
 
 def _zipped(files: Mapping[str, bytes]) -> bytes:
@@ -132,12 +122,6 @@ def _zipped(files: Mapping[str, bytes]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PayloadFile:
-    path: Path
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredPayload:
     """Holds what components are told about the payload, and the object that their machine may read."""
 
@@ -146,13 +130,13 @@ class DeliveredPayload:
     object_arn: str | None = None
 
 
-def deliver_payload(scope: Construct, id: str, file: PayloadFile | None) -> DeliveredPayload:
-    if file is None:
+def deliver_payload(scope: Construct, id: str, payload: Payload | None) -> DeliveredPayload:
+    if payload is None:
         return DeliveredPayload()
-    asset = s3_assets.Asset(scope, id, path=str(file.path), asset_hash=file.digest)
+    asset = _uploaded(scope, id, payload)
     return DeliveredPayload(
-        values={"PayloadSource": asset.s3_object_url, "PayloadSha256": file.digest},
-        digest=file.digest,
+        values={"PayloadSource": asset.s3_object_url, "PayloadSha256": payload.digest},
+        digest=payload.digest,
         object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
     )
 
@@ -168,10 +152,7 @@ class NodeSoftware:
 def deliver_node_software(scope: Construct, id: str, *, installed_by: str) -> NodeSoftware:
     """Upload what nodes fetch; `installed_by` is a script of infra/boot/software."""
     payload = node_software()
-    with TemporaryDirectory() as folder:  # for as long as the CDK takes to copy it
-        file = Path(folder) / "node-software.zip"
-        file.write_bytes(payload.content)
-        asset = s3_assets.Asset(scope, id, path=str(file), asset_hash=payload.digest)
+    asset = _uploaded(scope, id, payload)
     return NodeSoftware(
         object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
         parameters={
@@ -180,3 +161,10 @@ def deliver_node_software(scope: Construct, id: str, *, installed_by: str) -> No
             "installed_by": installed_by,
         },
     )
+
+
+def _uploaded(scope: Construct, id: str, payload: Payload) -> s3_assets.Asset:
+    with TemporaryDirectory() as folder:  # for as long as the CDK takes to copy it
+        file = Path(folder) / "payload.zip"
+        file.write_bytes(payload.content)
+        return s3_assets.Asset(scope, id, path=str(file), asset_hash=payload.digest)

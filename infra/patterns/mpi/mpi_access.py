@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
@@ -46,7 +45,9 @@ class MpiAccess(Construct):
                 *bucket_statements(base.storage.bucket, read=(REQUEST_KEYS, READY_KEY), write=(READY_KEY,)),
                 base.storage.use_keys(),
                 leave,
-                _follow_jobs(),
+                # A waiting job sees how the others end. Jobs themselves may not: it shows the parameters of
+                # every command in the Region.
+                allow("FollowJobs", "ssm:ListCommands", on="*"),
                 *run_command_output(base.job_logs.arn),
                 *secret.read_statements(),
             ),
@@ -68,14 +69,6 @@ class MpiAccess(Construct):
 
 def _find_each_other() -> Statement:
     return allow("FindNodes", "ec2:DescribeInstances", on="*")
-
-
-def _follow_jobs() -> Statement:
-    """Allow a waiting job to see how the others end.
-
-    Only the nodes' role has it, not the jobs': it shows the parameters of every command in the Region.
-    """
-    return allow("FollowJobs", "ssm:ListCommands", on="*")
 
 
 def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...]:
@@ -105,32 +98,28 @@ _STOP_SECONDS = 120
 class RunDocuments(Construct):
     def __init__(self, scope: Construct, id: str, *, cluster: MpiCluster) -> None:
         super().__init__(scope, id)
-        self.run = command_document(self, "Run", document_name(cluster.name, "run"), _run(cluster))
-        self.stop = command_document(self, "Stop", document_name(cluster.name, "stop"), _stop(cluster))
+        key = text_parameter(
+            "Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$"
+        )
+        seconds = text_parameter("When the job is ended", "^[1-9][0-9]{1,5}$")
+        longest = str(cluster.job_timeout // timedelta(seconds=1))
+        run = command_content(
+            f"Runs one job on Slipway cluster {cluster.name}; sent to its main node",
+            {"RequestKey": key, "TimeoutSeconds": {**seconds, "default": longest}},
+            step="node",
+            command=f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
+            timeout="{{ TimeoutSeconds }}",
+        )
+        stop = command_content(
+            f"Ends what a job left on a node of Slipway cluster {cluster.name}",
+            {"Job": text_parameter("The job's name", f"^{NAME}$")},
+            step="node",
+            command=f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
+            timeout=str(_STOP_SECONDS),
+        )
+        self.run = command_document(self, "Run", document_name(cluster.name, "run"), run)
+        self.stop = command_document(self, "Stop", document_name(cluster.name, "stop"), stop)
 
 
 def document_name(cluster: str, verb: str) -> str:
     return derived_name("document", f"slipway-{cluster}", verb)
-
-
-def _run(cluster: MpiCluster) -> Mapping[str, object]:
-    key = text_parameter("Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$")
-    seconds = text_parameter("When the job is ended", "^[1-9][0-9]{1,5}$")
-    longest = str(cluster.job_timeout // timedelta(seconds=1))
-    return command_content(
-        f"Runs one job on Slipway cluster {cluster.name}; sent to its main node",
-        {"RequestKey": key, "TimeoutSeconds": {**seconds, "default": longest}},
-        step="node",
-        command=f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
-        timeout="{{ TimeoutSeconds }}",
-    )
-
-
-def _stop(cluster: MpiCluster) -> Mapping[str, object]:
-    return command_content(
-        f"Ends what a job left on a node of Slipway cluster {cluster.name}",
-        {"Job": text_parameter("The job's name", f"^{NAME}$")},
-        step="node",
-        command=f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
-        timeout=str(_STOP_SECONDS),
-    )

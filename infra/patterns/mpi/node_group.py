@@ -52,11 +52,12 @@ class NodeGroup(Construct):
     ) -> None:
         super().__init__(scope, id)
         nodes = str(cluster.max_nodes)
+        comes_and_goes = any((cluster.idle_minutes, cluster.start_at, cluster.stop_at))
         self.resource = autoscaling.CfnAutoScalingGroup(
             self,
             "Resource",
             auto_scaling_group_name=node_group_name(cluster.name),
-            min_size="0" if _comes_and_goes(cluster) else nodes,
+            min_size="0" if comes_and_goes else nodes,
             max_size=nodes,
             vpc_zone_identifier=[base.subnet_id],
             placement_group=placement_group(self, cluster),
@@ -76,16 +77,13 @@ class NodeGroup(Construct):
         # Nodes join after their permissions exist.
         self.resource.node.add_dependency(node_role.policy)
         _stop_by_itself(self, cluster, base.alerts.topic_arn)
-        _keep_hours(self, cluster)
+        _at(self, "Start", cluster, when=cluster.start_at, nodes=cluster.max_nodes)
+        _at(self, "Stop", cluster, when=cluster.stop_at, nodes=0)
 
 
 def node_group_name(cluster: str) -> str:
     """Return the group's name, by which the node's role knows it: neither can wait for the other's id."""
     return derived_name("node-group", cluster)
-
-
-def _comes_and_goes(cluster: MpiCluster) -> bool:
-    return any((cluster.idle_minutes, cluster.start_at, cluster.stop_at))
 
 
 def _stop_by_itself(group: NodeGroup, cluster: MpiCluster, alerts_arn: str) -> None:
@@ -166,11 +164,6 @@ def _all_idle(cluster: str) -> list[cloudwatch.CfnAlarm.MetricDataQueryProperty]
         query(id="reports", metric_stat=reports, return_data=False),
         query(id="idle", expression="FILL(reports, 0)", label="All nodes idle", return_data=True),
     ]
-
-
-def _keep_hours(group: NodeGroup, cluster: MpiCluster) -> None:
-    _at(group, "Start", cluster, when=cluster.start_at, nodes=cluster.max_nodes)
-    _at(group, "Stop", cluster, when=cluster.stop_at, nodes=0)
 
 
 def _at(group: NodeGroup, id: str, cluster: MpiCluster, *, when: str | None, nodes: int) -> None:

@@ -73,7 +73,7 @@ class InterfaceEndpoints(Construct):
         for service in cluster.services if cluster.egress is Egress.ENDPOINTS else ():
             ec2.CfnVPCEndpoint(
                 self,
-                _logical_id(service),
+                "".join(part.title() for part in service.replace(".", "-").split("-")),
                 vpc_id=vpc.vpc_id,
                 service_name=f"com.amazonaws.{cluster.region}.{service}",
                 vpc_endpoint_type="Interface",
@@ -97,10 +97,6 @@ def interface_endpoints(scope: Construct, cluster: Cluster, vpc: Vpc) -> str | N
         return group
     Stack.of(scope).export_value(group)
     return None
-
-
-def _logical_id(service: str) -> str:
-    return "".join(part.title() for part in service.replace(".", "-").split("-"))
 
 
 def _s3_policy(region: str) -> iam.PolicyDocument:

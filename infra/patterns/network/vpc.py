@@ -62,10 +62,6 @@ class Vpc(Construct):
         if public_cidr is not None:
             self.route_tables.append(_add_nat(self, public_cidr, zone))
 
-    @property
-    def private_route_table_id(self) -> str:
-        return self.route_tables[0].ref
-
 
 # The default security group of the VPC stays as AWS makes it: all traffic from its own members, all out.
 # Batch puts the extra network interface of every multi-node task into the groups of the compute environment,
@@ -137,7 +133,7 @@ def _add_nat(vpc: Vpc, public_cidr: str, zone: str) -> ec2.CfnRouteTable:
     ec2.CfnRoute(
         vpc,
         "PrivateDefaultRoute",
-        route_table_id=vpc.private_route_table_id,
+        route_table_id=vpc.route_tables[0].ref,
         destination_cidr_block=_ANYWHERE,
         nat_gateway_id=nat.ref,
     )
@@ -167,7 +163,16 @@ class FlowLogs(Construct):
     ) -> None:
         super().__init__(scope, id)
         group = EncryptedLogGroup(self, "Group", key=key, retention_days=retention_days, keep=keep)
-        role = _role(self, group.arn)
+        # VPC user guide, "Publish flow logs to CloudWatch Logs": without this the flow log reports an access
+        # error.
+        describe = allow("FindGroup", "logs:DescribeLogStreams", on=[group.arn, f"{group.arn}:log-stream:*"])
+        role = ServiceRole(
+            self,
+            "Role",
+            service="vpc-flow-logs",
+            description="Writes the flow logs of the VPC",
+            statements=(write_logs(group.arn), describe),
+        )
         self.resource = ec2.CfnFlowLog(
             self,
             "Resource",
@@ -180,18 +185,3 @@ class FlowLogs(Construct):
             max_aggregation_interval=600,
         )
         self.resource.node.add_dependency(role.policy)
-
-
-def _role(scope: Construct, log_group_arn: str) -> ServiceRole:
-    # VPC user guide, "Publish flow logs to CloudWatch Logs": without these the flow log reports an access
-    # error.
-    describe = allow(
-        "FindGroup", "logs:DescribeLogStreams", on=[log_group_arn, f"{log_group_arn}:log-stream:*"]
-    )
-    return ServiceRole(
-        scope,
-        "Role",
-        service="vpc-flow-logs",
-        description="Writes the flow logs of the VPC",
-        statements=(write_logs(log_group_arn), describe),
-    )

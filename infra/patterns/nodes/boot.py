@@ -87,13 +87,10 @@ def container_needs(type_: InstanceType, efa_interfaces: int) -> ContainerNeeds:
     hardware, accelerator = hardware_of(type_), type_.accelerator
     count = accelerator.count if accelerator else 0
     given = hardware.container_devices
+    # One for each interface: with only the first, a container loses bandwidth.
+    efa_devices = (f"/dev/infiniband/uverbs{index}" for index in range(efa_interfaces))
     return ContainerNeeds(
         environment={**hardware.container_variables, **(hardware.efa_variables if efa_interfaces else {})},
-        devices=(*_efa_devices(efa_interfaces), *(given.format(index) for index in range(count) if given)),
+        devices=(*efa_devices, *(given.format(index) for index in range(count) if given)),
         gpus=count if hardware.counted_as_gpus else 0,
     )
-
-
-def _efa_devices(count: int) -> tuple[str, ...]:
-    """Return one device for each interface: with only the first, a container loses bandwidth."""
-    return tuple(f"/dev/infiniband/uverbs{index}" for index in range(count))

@@ -63,7 +63,15 @@ def boot_files(parameters_json: str, image: NodeImage) -> tuple[BootFile, ...]:
 
 def unpacking(image: NodeImage) -> str:
     """Return the program that brings the scripts and units of infra/boot to a node of this image."""
-    packed = base64.b64encode(_packed(dict(_installed(image)))).decode("ascii")
+    target = BytesIO()
+    # The same archive wherever and whenever it is made.
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path, file, mode in _installed(image):
+            content, entry = file.read_bytes(), tarfile.TarInfo(path)
+            entry.size, entry.mode = len(content), mode
+            archive.addfile(entry, BytesIO(content))
+    zipped = gzip.compress(target.getvalue(), compresslevel=9, mtime=0)
+    packed = base64.b64encode(zipped).decode("ascii")
     program = (_BOOT / "unpack.py").read_text(encoding="ascii")
     return program + "".join(f"{_ARCHIVE}{line}\n" for line in wrap(packed, 110))
 
@@ -88,29 +96,18 @@ def _part(content_type: str, content: str) -> str:
     return f'--{_BOUNDARY}\nContent-Type: {content_type}; charset="utf-8"\n\n{content}\n'
 
 
-def _installed(image: NodeImage) -> Iterator[tuple[str, tuple[Path, int]]]:
+def _installed(image: NodeImage) -> Iterator[tuple[str, Path, int]]:
     """Yield each file's path in node-boot.yaml, its path here, and its mode there.
 
     Files that only a bake's tests use are left out: EC2 accepts few bytes.
     """
     for script in sorted(set(_BOOT.glob("*.sh")) - set(_BOOT.glob("verify_*.sh"))):
-        yield f"usr/lib/slipway/{script.name}", (script, 0o755)
+        yield f"usr/lib/slipway/{script.name}", script, 0o755
     for unit in sorted((_BOOT / "units").iterdir()):
-        yield f"usr/lib/systemd/system/{unit.name}", (unit, 0o644)
+        yield f"usr/lib/systemd/system/{unit.name}", unit, 0o644
     for component, (drop_in, path) in _WAITING.items():
         if component in image.holds:
-            yield path, (_BOOT / "agents" / drop_in, 0o644)
+            yield path, _BOOT / "agents" / drop_in, 0o644
     if "pcs-agent" in image.holds:  # Slurm's daemons come while the rest is fetched (infra/boot/payload.sh)
         for file in sorted(_OF_SLURM.glob("etc/systemd/system/*.service.d/*")):
-            yield file.relative_to(_OF_SLURM).as_posix(), (file, 0o644)
-
-
-def _packed(files: Mapping[str, tuple[Path, int]]) -> bytes:
-    """Return an archive that is the same wherever and whenever it is made."""
-    target = BytesIO()
-    with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path, (file, mode) in files.items():
-            content, entry = file.read_bytes(), tarfile.TarInfo(path)
-            entry.size, entry.mode = len(content), mode
-            archive.addfile(entry, BytesIO(content))
-    return gzip.compress(target.getvalue(), compresslevel=9, mtime=0)
+            yield file.relative_to(_OF_SLURM).as_posix(), file, 0o644

@@ -46,40 +46,38 @@ class NodeTemplate(Construct):
 
     def __init__(self, scope: Construct, id: str, *, props: NodeTemplateProps) -> None:
         super().__init__(scope, id)
-        self.resource = ec2.CfnLaunchTemplate(self, "Resource", launch_template_data=_data(props))
+        cluster, machine, fleet = props.cluster, props.machine, props.fleet
+        type_, bought = instance_type(cluster.instance_type), purchase(cluster)
+        template = ec2.CfnLaunchTemplate
+        group = fleet.placement_group if fleet else None
+        data = template.LaunchTemplateDataProperty(
+            instance_type=type_.name if machine or (fleet and bought.names_type) else None,
+            image_id=machine.image_id if machine else None,
+            iam_instance_profile=template.IamInstanceProfileProperty(arn=machine.instance_profile_arn)
+            if machine
+            else None,
+            cpu_options=cpu_options(type_) if machine else None,
+            network_interfaces=network_interfaces(
+                type_, efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
+            ),
+            block_device_mappings=[_root_volume(cluster)],
+            metadata_options=_METADATA,
+            monitoring=template.MonitoringProperty(enabled=False),  # jobs measure themselves
+            # A node that does not join shuts itself down (infra/boot/watch_join.sh); a stopped one would
+            # stay.
+            instance_initiated_shutdown_behavior="terminate",
+            capacity_reservation_specification=bought.reservation,
+            instance_market_options=bought.market_options,
+            user_data=node_user_data(props.boot_parameters, node_image_of(cluster)),
+            placement=template.PlacementProperty(group_name=group) if group is not None else None,
+            tag_specifications=_tags(cluster.billing_tags, fleet),
+        )
+        self.resource = template(self, "Resource", launch_template_data=data)
 
     @property
     def version(self) -> str:
         """Return an attribute: the service keeps a number, so that a changed template reaches new nodes."""
         return self.resource.attr_latest_version_number
-
-
-def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
-    cluster, machine, fleet = props.cluster, props.machine, props.fleet
-    type_, bought = instance_type(cluster.instance_type), purchase(cluster)
-    return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
-        instance_type=type_.name if machine or (fleet and bought.names_type) else None,
-        image_id=machine.image_id if machine else None,
-        iam_instance_profile=ec2.CfnLaunchTemplate.IamInstanceProfileProperty(
-            arn=machine.instance_profile_arn
-        )
-        if machine
-        else None,
-        cpu_options=cpu_options(type_) if machine else None,
-        network_interfaces=network_interfaces(
-            type_, efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
-        ),
-        block_device_mappings=[_root_volume(cluster)],
-        metadata_options=_METADATA,
-        monitoring=ec2.CfnLaunchTemplate.MonitoringProperty(enabled=False),  # jobs measure themselves
-        # A node that does not join shuts itself down (infra/boot/watch_join.sh); a stopped one would stay.
-        instance_initiated_shutdown_behavior="terminate",
-        capacity_reservation_specification=bought.reservation,
-        instance_market_options=bought.market_options,
-        user_data=node_user_data(props.boot_parameters, node_image_of(cluster)),
-        placement=_placement(fleet) if fleet else None,
-        tag_specifications=_tags(cluster.billing_tags, fleet),
-    )
 
 
 # Tokens only, and one hop. A task of AWS Batch has a network interface of its own, which is no hop away, and
@@ -119,12 +117,6 @@ def _root_volume(cluster: NodeCluster) -> ec2.CfnLaunchTemplate.BlockDeviceMappi
             delete_on_termination=True,
         ),
     )
-
-
-def _placement(fleet: FleetMachine) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
-    if fleet.placement_group is None:
-        return None
-    return ec2.CfnLaunchTemplate.PlacementProperty(group_name=fleet.placement_group)
 
 
 def _tags(

@@ -108,11 +108,8 @@ def purchase(cluster: Cluster) -> Purchase:
         )
     bought = MARKETS[cluster.market](cluster.reservation_id)
     # AWS PCS takes Spot from its node group, and EC2's fleets refuse a template that names it, too.
-    return replace(bought, market_options=None) if _is_told_by_pcs(cluster) else bought
-
-
-def _is_told_by_pcs(cluster: Cluster) -> bool:
-    return isinstance(cluster, SlurmCluster) and cluster.market is Market.SPOT
+    is_told_by_pcs = isinstance(cluster, SlurmCluster) and cluster.market is Market.SPOT
+    return replace(bought, market_options=None) if is_told_by_pcs else bought
 
 
 def placement_group(scope: Construct, cluster: Cluster) -> str | None:

@@ -1,7 +1,7 @@
 """What a cluster mails to its owner: jobs that are stuck, and nodes that idle and are billed.
 
-A new alarm is one function and one line in ClusterAlarms; what stops the jobs of a new kind of cluster is a
-function like blocked_queue.
+A new alarm is one of ClusterAlarms; what stops the jobs of a new kind of cluster is a function like
+blocked_queue.
 """
 
 from __future__ import annotations
@@ -39,19 +39,16 @@ class AlertTopic(Construct):
         # By its ARN, or the CDK would widen the key's policy, which allows the services already.
         by_arn = kms.Key.from_key_arn(self, "Key", key.key_arn)
         self.topic = sns.Topic(self, "Resource", master_key=by_arn, enforce_ssl=True)
-        self.topic.add_to_resource_policy(_let_alarms_publish(self.topic))
+        # What a topic's default policy allows: this topic's own policy replaces that.
+        publish = iam.PolicyStatement(
+            sid="PublishAlarms",
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["sns:Publish"],
+            resources=[self.topic.topic_arn],
+            conditions={"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}},
+        )
+        self.topic.add_to_resource_policy(publish)
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
-
-
-def _let_alarms_publish(topic: sns.ITopic) -> iam.PolicyStatement:
-    """Allow what a topic's default policy allows: this topic's own policy replaces that."""
-    return iam.PolicyStatement(
-        sid="PublishAlarms",
-        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-        actions=["sns:Publish"],
-        resources=[topic.topic_arn],
-        conditions={"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}},
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +77,36 @@ Stuck = Callable[[Construct], StuckEvents | StuckMetric]
 class ClusterAlarms(Construct):
     def __init__(self, scope: Construct, id: str, *, cluster: str, stuck: Stuck, topic: sns.ITopic) -> None:
         super().__init__(scope, id)
-        self.stuck = _stuck_jobs(self, stuck(self), topic)
-        self.idle = _idle_nodes(self, cluster)
-        self.long = _nodes_for_long(self, cluster)
-        self.silent = _nodes_not_joined(self, cluster)
+        found = stuck(self)
+        counted = found.metric if isinstance(found, StuckMetric) else events_of(_mailed(self, found, topic))
+        what = f"{found.what}: see `slipway preflight`"
+        self.stuck = alarm_at_one(self, "StuckJobs", what, metric=counted, periods=1)
+        # Nodes report: no service of AWS has a metric for a billed node without a job. One that never sent
+        # its first report is not counted: its job is stuck, and that raises an alarm.
+        idle = _metric(IDLE_METRIC, cluster)
+        self.idle = alarm_at_one(
+            self,
+            "IdleNodes",
+            f"Cluster {cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
+            metric=idle,
+            periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
+        )
+        # Once a day, whatever nodes do: a job may never end.
+        self.long = alarm_at_one(
+            self,
+            "NodesForADay",
+            f"Cluster {cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
+            metric=idle.with_(statistic="SampleCount", period=Duration.hours(1)),
+            periods=_LONG_HOURS,
+        )
+        # Nodes that are late to join; each ends itself some time after that.
+        self.silent = alarm_at_one(
+            self,
+            "NodesNotJoined",
+            f"Nodes of {cluster} do not join, and end themselves: `slipway explain JOB`",
+            metric=_metric(NOT_JOINED_METRIC, cluster),
+            periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
+        )
         mail = actions.SnsAction(topic)
         for alarm in (self.stuck, self.idle, self.long, self.silent):
             alarm.add_alarm_action(mail)
@@ -128,23 +151,6 @@ def event_detail(field: str) -> str:
     return events.EventField.from_path(f"$.detail.{field}")
 
 
-def _stuck_jobs(scope: Construct, stuck: StuckEvents | StuckMetric, topic: sns.ITopic) -> cloudwatch.Alarm:
-    counted = stuck.metric if isinstance(stuck, StuckMetric) else events_of(_mailed(scope, stuck, topic))
-    what = f"{stuck.what}: see `slipway preflight`"
-    return alarm_at_one(scope, "StuckJobs", what, metric=counted, periods=1)
-
-
-def events_of(rule: events.Rule) -> cloudwatch.IMetric:
-    """Count the rule's events, since AWS reports them in no metric."""
-    return cloudwatch.Metric(
-        namespace="AWS/Events",
-        metric_name="TriggeredRules",
-        dimensions_map={"RuleName": rule.rule_name},
-        statistic="Sum",
-        period=Duration.minutes(5),
-    )
-
-
 def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.Rule:
     rule = events.Rule(
         scope,
@@ -160,39 +166,14 @@ def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.R
     return rule
 
 
-def _idle_nodes(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Count nodes' reports: no service of AWS has a metric for a billed node without a job.
-
-    A node that never sent its first report is not counted: its job is stuck, and that raises an alarm.
-    """
-    return alarm_at_one(
-        scope,
-        "IdleNodes",
-        f"Cluster {cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
-        metric=_metric(IDLE_METRIC, cluster),
-        periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
-    )
-
-
-def _nodes_not_joined(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Count the reports of nodes that are late to join; each ends itself some time after that."""
-    return alarm_at_one(
-        scope,
-        "NodesNotJoined",
-        f"Nodes of {cluster} do not join, and end themselves: `slipway explain JOB`",
-        metric=_metric(NOT_JOINED_METRIC, cluster),
-        periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
-    )
-
-
-def _nodes_for_long(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Report once that nodes have been billed for a day, whatever they do: a job may never end."""
-    return alarm_at_one(
-        scope,
-        "NodesForADay",
-        f"Cluster {cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
-        metric=_metric(IDLE_METRIC, cluster).with_(statistic="SampleCount", period=Duration.hours(1)),
-        periods=_LONG_HOURS,
+def events_of(rule: events.Rule) -> cloudwatch.IMetric:
+    """Count the rule's events, since AWS reports them in no metric."""
+    return cloudwatch.Metric(
+        namespace="AWS/Events",
+        metric_name="TriggeredRules",
+        dimensions_map={"RuleName": rule.rule_name},
+        statistic="Sum",
+        period=Duration.minutes(5),
     )
 
 

@@ -63,20 +63,19 @@ class ClusterBudget(Construct):
                 cost_filters={"TagKeyValue": [f"user:{CLUSTER_TAG}${cluster.name}"]},
             ),
             notifications_with_subscribers=[
-                _notification(sort, percent, cluster.alert_email) for sort, percent in _NOTIFICATIONS
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=sort,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[
+                        budgets.CfnBudget.SubscriberProperty(
+                            subscription_type="EMAIL", address=cluster.alert_email
+                        )
+                    ],
+                )
+                for sort, percent in _NOTIFICATIONS
             ],
         )
-
-
-def _notification(
-    sort: str, percent: int, email: str
-) -> budgets.CfnBudget.NotificationWithSubscribersProperty:
-    return budgets.CfnBudget.NotificationWithSubscribersProperty(
-        notification=budgets.CfnBudget.NotificationProperty(
-            notification_type=sort,
-            comparison_operator="GREATER_THAN",
-            threshold=percent,
-            threshold_type="PERCENTAGE",
-        ),
-        subscribers=[budgets.CfnBudget.SubscriberProperty(subscription_type="EMAIL", address=email)],
-    )

@@ -19,7 +19,7 @@ from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.observability.alarms import alarm_at_one, event_detail, events_of
 from slipway.infra.patterns.statements import Statement, allow
-from slipway.infra.patterns.storage.buckets import ClusterStorage, job_data
+from slipway.infra.patterns.storage.buckets import job_data
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.targets import SageMakerTarget
@@ -35,6 +35,14 @@ class TrainingAccess(Construct):
     ) -> None:
         super().__init__(scope, id)
         storage = base.storage
+        # SageMaker may pass the key on to the volumes of a job's instances, and to nothing else.
+        grant_volumes = allow(
+            "EncryptVolumes",
+            "kms:CreateGrant",
+            on=storage.key.key_arn,
+            where={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        )
+        find_the_files = allow("FindTheFiles", "fsx:DescribeFileSystems", on="*")  # that a channel names
         self.role = ServiceRole(
             self,
             "Execution",
@@ -42,26 +50,16 @@ class TrainingAccess(Construct):
             description="Training jobs: their image, their network, their data and their log",
             statements=(
                 *job_data(storage),
-                _grant_volumes(storage),
+                grant_volumes,
                 *pull_statements(self),
                 _pull_the_image_of_aws(self, image),
                 *_write_the_log(self),
                 report_metrics("ReportMetrics", _METRICS),
                 read_secrets_of_jobs(self),
                 *_join_the_network(self, base.subnet_id, security_group_id),
-                *_find_the_files(storage.files),
+                *([find_the_files] if storage.files.file_system_id else []),
             ),
         )
-
-
-def _grant_volumes(storage: ClusterStorage) -> Statement:
-    """Let SageMaker pass the key on to the volumes of a job's instances, and to nothing else."""
-    return allow(
-        "EncryptVolumes",
-        "kms:CreateGrant",
-        on=storage.key.key_arn,
-        where={"Bool": {"kms:GrantIsForAWSResource": "true"}},
-    )
 
 
 def _pull_the_image_of_aws(scope: Construct, image: str) -> Statement:
@@ -129,11 +127,6 @@ def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) 
         on="*",
     )
     return make, hand_on, look
-
-
-def _find_the_files(files: SharedFiles) -> tuple[Statement, ...]:
-    """Let SageMaker look up the Lustre that a job's channel names, if one is declared."""
-    return (allow("FindTheFiles", "fsx:DescribeFileSystems", on="*"),) if files.file_system_id else ()
 
 
 # A job's settings for its disks: the key of its volume, and the path of shared files.

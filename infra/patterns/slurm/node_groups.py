@@ -1,5 +1,7 @@
 """The machines of a Slurm cluster: workers that start with a job and end after it, and one login node.
 
+Also their controller, its queue, and AWS PCS's log of machines that it cannot start.
+
 A changed template or image reaches machines as AWS PCS starts them: it drains running ones, and replaces each
 after its job.
 """
@@ -10,17 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_pcs as pcs
 from constructs import Construct
 
 from slipway.infra.declare.node_images import ami_parameter_of, login_type_of, node_image_of, slurm_release
 from slipway.infra.declare.types import Market, SlurmCluster
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.nodes.boot import LOGIN_MEMBERSHIP, SLURM_MEMBERSHIP, Membership
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
+from slipway.infra.patterns.observability.alarms import LAUNCH_FAILURES, launch_namespace
 from slipway.infra.patterns.slurm.slurm_access import MachineRole
 from slipway.jobs.words.catalogue.hardware import gres_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
-from slipway.jobs.words.names import controller_name
+from slipway.jobs.words.names import controller_name, derived_name
 from slipway.jobs.words.slurm import EPILOG, LOGIN_NODES, PROLOG, QUEUE, smallest_controller
 
 _Group = pcs.CfnComputeNodeGroup
@@ -169,7 +174,17 @@ class Scheduler(Construct):
             networking=pcs.CfnCluster.NetworkingProperty(
                 subnet_ids=[subnet_id], security_group_ids=[security_group_id]
             ),
-            slurm_configuration=_slurm(cluster),
+            slurm_configuration=_Slurm(
+                scale_down_idle_time_in_seconds=cluster.idle_minutes * 60,
+                # Once on it cannot be turned off; records of jobs are kept as long as their logs.
+                accounting=pcs.CfnCluster.AccountingProperty(
+                    mode="STANDARD", default_purge_time_in_days=cluster.log_retention_days
+                ),
+                slurm_rest=pcs.CfnCluster.SlurmRestProperty(mode="STANDARD") if cluster.rest_api else None,
+                slurm_custom_settings=[
+                    _Custom(parameter_name=name, parameter_value=value) for name, value in _SETTINGS.items()
+                ],
+            ),
         )
 
     @property
@@ -201,15 +216,43 @@ def add_queue(scope: Construct, cluster: SlurmCluster, scheduler: Scheduler, wor
     )
 
 
-def _slurm(cluster: SlurmCluster) -> _Slurm:
-    return _Slurm(
-        scale_down_idle_time_in_seconds=cluster.idle_minutes * 60,
-        # Once on it cannot be turned off; records of jobs are kept as long as their logs.
-        accounting=pcs.CfnCluster.AccountingProperty(
-            mode="STANDARD", default_purge_time_in_days=cluster.log_retention_days
-        ),
-        slurm_rest=pcs.CfnCluster.SlurmRestProperty(mode="STANDARD") if cluster.rest_api else None,
-        slurm_custom_settings=[
-            _Custom(parameter_name=name, parameter_value=value) for name, value in _SETTINGS.items()
-        ],
-    )
+# AWS PCS's log of each machine that it starts, or cannot start: the only place that says so, as there is no
+# event. It is delivered only on request (AWS PCS user guide, "Scaling logs in AWS PCS"); a filter counts
+# failures for which a job waits, and the cluster's alarm mails that.
+_FAILED = (
+    '{ $.status_code = "LAUNCH_FAILED" || $.status_code = "TERMINATE_FAILED" || '
+    '$.reason_code = "BOOTSTRAP_FAILED" }'
+)
+
+
+class ScalingLog(Construct):
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: str, scheduler: Scheduler, log_group: EncryptedLogGroup
+    ) -> None:
+        super().__init__(scope, id)
+        name = derived_name("log-delivery", f"slipway-{cluster}-scaling")
+        source = logs.CfnDeliverySource(
+            self, "Source", name=name, resource_arn=scheduler.arn, log_type="PCS_SCALING_LOGS"
+        )
+        destination = logs.CfnDeliveryDestination(
+            self, "Destination", name=name, destination_resource_arn=log_group.arn
+        )
+        logs.CfnDelivery(
+            self,
+            "Delivery",
+            delivery_source_name=source.ref,
+            delivery_destination_arn=destination.attr_arn,
+        )
+        logs.CfnMetricFilter(
+            self,
+            "Failures",
+            log_group_name=log_group.name,
+            filter_pattern=_FAILED,
+            metric_transformations=[
+                logs.CfnMetricFilter.MetricTransformationProperty(
+                    metric_namespace=launch_namespace(cluster),
+                    metric_name=LAUNCH_FAILURES,
+                    metric_value="1",
+                )
+            ],
+        )

@@ -75,12 +75,12 @@ class SlurmAccess(Construct):
         self, scope: Construct, id: str, *, base: NodeFoundation, bare: BareMachines | None = None
     ) -> None:
         super().__init__(scope, id)
-        every_machine = (
-            *(_of_bare(self, bare) if bare else ()),
-            _register(),
-            session_manager(),
-            report_metrics(),
-        )
+        # As AWS's AWSPCSComputeNodePolicy does.
+        register = allow("RegisterWithPcs", "pcs:RegisterComputeNodeGroupInstance", on="*")
+        every_machine: tuple[Statement, ...] = (register, session_manager(), report_metrics())
+        if bare:
+            fetch = allow("FetchSoftware", "s3:GetObject", on=bare.software.object_arn)
+            every_machine = (fetch, *pull_statements(self, bare.registry), *every_machine)
         self.worker = MachineRole(
             self,
             "Machine",
@@ -131,30 +131,29 @@ class MachineRole(Construct):
         return self.profile.attr_arn
 
 
-def _of_bare(scope: Construct, bare: BareMachines) -> tuple[Statement, ...]:
-    fetch = allow("FetchSoftware", "s3:GetObject", on=bare.software.object_arn)
-    return fetch, *pull_statements(scope, bare.registry)
-
-
-def _register() -> Statement:
-    """Allow the same as AWS's AWSPCSComputeNodePolicy."""
-    return allow("RegisterWithPcs", "pcs:RegisterComputeNodeGroupInstance", on="*")
-
-
 # How jobs reach Slurm from outside: one document of Systems Manager, which acts on the login node. Every text
 # from outside must match a pattern without any character special to a shell.
-_WORDS = ("Action", "Request", "Digest")
 _SECONDS = 300  # the controller answers at once or not at all
 
 
 class RunDocument(Construct):
     def __init__(self, scope: Construct, id: str, *, cluster: SlurmCluster) -> None:
         super().__init__(scope, id)
+        request = text_parameter(
+            "Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$"
+        )
+        digest = text_parameter("SHA-256 of the request", "^([0-9a-f]{64})?$")
+        parameters: dict[str, Mapping[str, object]] = {
+            "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
+            "Request": {**request, "default": ""},
+            "Digest": {**digest, "default": ""},
+        }
+        words = (f"'{{{{ {name} }}}}'" for name in parameters)
         content = command_content(
             f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
-            _word_parameters(),
+            parameters,
             step="login",
-            command=_node_command(),
+            command=" ".join(["exec", PYTHON, "-m", NODE_MODULE, *words]),
             timeout=str(_SECONDS),
         )
         self.resource = command_document(self, "Resource", run_document_name(cluster.name), content)
@@ -162,18 +161,3 @@ class RunDocument(Construct):
 
 def run_document_name(cluster: str) -> str:
     return derived_name("document", f"slipway-{cluster}", "slurm")
-
-
-def _node_command() -> str:
-    """Return what starts the login node's program; the document's parameters fill its words."""
-    return " ".join(["exec", PYTHON, "-m", NODE_MODULE, *(f"'{{{{ {word} }}}}'" for word in _WORDS)])
-
-
-def _word_parameters() -> Mapping[str, Mapping[str, object]]:
-    request = text_parameter("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$")
-    digest = text_parameter("SHA-256 of the request", "^([0-9a-f]{64})?$")
-    return {
-        "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
-        "Request": {**request, "default": ""},
-        "Digest": {**digest, "default": ""},
-    }

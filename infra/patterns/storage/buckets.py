@@ -182,22 +182,19 @@ _BLOCKS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrict
 def given_bucket(_scope: Construct, cluster: Cluster, _key: kms.IKey, *, bucket: s3.IBucket) -> s3.IBucket:
     """Return the bucket; refuse one of the same app that admits the public, or requests without TLS."""
     resource = bucket.node.default_child
-    if isinstance(resource, s3.CfnBucket):
-        _refuse_open(cluster.name, bucket, resource)
-    return bucket
-
-
-def _refuse_open(cluster: str, bucket: s3.IBucket, resource: s3.CfnBucket) -> None:
+    if not isinstance(resource, s3.CfnBucket):
+        return bucket
     stack = Stack.of(bucket)
     policy = json.dumps(stack.resolve(bucket.policy.document)) if bucket.policy else ""
     if _ONLY_BY_TLS not in policy:
         raise SlipwayError(
-            f"the bucket of cluster '{cluster}', {bucket.node.path}, takes requests without TLS",
+            f"the bucket of cluster '{cluster.name}', {bucket.node.path}, takes requests without TLS",
             hint="set enforce_ssl=True on the s3.Bucket",
         )
     blocks = stack.resolve(resource.public_access_block_configuration)
     if blocks is not None and not all(blocks.get(each) for each in _BLOCKS):
         raise SlipwayError(
-            f"the bucket of cluster '{cluster}', {bucket.node.path}, may be opened to the public",
+            f"the bucket of cluster '{cluster.name}', {bucket.node.path}, may be opened to the public",
             hint="set block_public_access=s3.BlockPublicAccess.BLOCK_ALL on the s3.Bucket",
         )
+    return bucket

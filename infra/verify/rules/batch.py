@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from slipway.infra.declare.checks.values import secret_kind
 from slipway.infra.verify.rules.template import (
     Finding,
-    Properties,
     Template,
     job_containers,
     logical_id,
@@ -48,7 +47,8 @@ def memory_registers(template: Template) -> Iterator[Finding]:
     for name, properties in multi_node_jobs(template):
         for container in job_containers(properties):
             known = find_instance_type(container.get("InstanceType", ""))
-            asked = _resource(container, "MEMORY")
+            wanted = container.get("ResourceRequirements", [])
+            asked = sum(int(each["Value"]) for each in wanted if each["Type"] == "MEMORY")
             if known is None:
                 yield Finding(where=name, message="InstanceType is missing or not in the catalogue")
             elif asked > known.job_memory_mib:
@@ -119,15 +119,6 @@ def no_secrets_in_environment(template: Template) -> Iterator[Finding]:
                 if kind or (isinstance(value, str) and _SECRET_NAME.search(variable["Name"])):
                     message = f"{variable['Name']} looks like {kind or 'a secret'}; use Secrets (hidden)"
                     yield Finding(where=name, message=message)
-
-
-def _resource(container: Properties, sort: str) -> int:
-    amounts = (
-        requirement
-        for requirement in container.get("ResourceRequirements", [])
-        if requirement["Type"] == sort
-    )
-    return sum(int(amount["Value"]) for amount in amounts)
 
 
 def _parts(value: object) -> list[object]:

@@ -31,7 +31,11 @@ _SOURCES = ("aws:sourceaccount", "aws:sourcearn", "aws:sourceowner")
 
 def topics_admit_publishers(template: Template) -> Iterator[Finding]:
     """Require an Allow for each publisher; a topic without a policy accepts only its owner's alarms."""
-    policies = dict(_topic_policies(template))
+    policies = {
+        logical_id(topic) or str(topic): _statements(properties.get("PolicyDocument"))
+        for _, properties in resources(template, "AWS::SNS::TopicPolicy")
+        for topic in as_list(properties.get("Topics"))
+    }
     for topic, service, source in _publishers(template):
         statements = policies.get(topic)
         if statements is None and service == _ALARMS:
@@ -98,12 +102,6 @@ def _budgets(template: Template) -> Iterator[tuple[object, str, str]]:
         for notification in as_list(properties.get("NotificationsWithSubscribers")):
             told = as_list(notification.get("Subscribers"))
             yield from ((each.get("Address"), _BUDGETS, name) for each in told)
-
-
-def _topic_policies(template: Template) -> Iterator[tuple[str, list[Properties]]]:
-    for _, properties in resources(template, "AWS::SNS::TopicPolicy"):
-        for topic in as_list(properties.get("Topics")):
-            yield logical_id(topic) or str(topic), _statements(properties.get("PolicyDocument"))
 
 
 def _statements(document: object) -> list[Properties]:

@@ -25,7 +25,8 @@ Rule = Callable[[Template], Iterator[Finding]]
 def resources(template: Template, *types: str) -> Iterator[tuple[str, Properties]]:
     """Yield logical ids and properties; a type that ends in :: matches all that begin with it."""
     for logical_id, resource in template.get("Resources", {}).items():
-        if any(resource["Type"] == each or _is_family(each, resource["Type"]) for each in types):
+        sort = resource["Type"]
+        if any(sort == each or (each.endswith("::") and sort.startswith(each)) for each in types):
             yield logical_id, resource.get("Properties", {})
 
 
@@ -84,7 +85,3 @@ def job_containers(properties: Properties) -> Iterator[Properties]:
     yield from (each["Container"] for each in ranges if "Container" in each)
     if "ContainerProperties" in properties:
         yield properties["ContainerProperties"]
-
-
-def _is_family(prefix: str, resource_type: str) -> bool:
-    return prefix.endswith("::") and resource_type.startswith(prefix)

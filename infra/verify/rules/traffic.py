@@ -20,14 +20,14 @@ _HTTPS = 443
 
 
 def nothing_in_from_anywhere(template: Template) -> Iterator[Finding]:
-    for name, rule in _ingress(template):
+    for name, rule in _rules(template, "Ingress"):
         if _is_anywhere(rule):
             yield Finding(where=name, message="lets the internet in; name a group or a private range")
 
 
 def no_ssh(template: Template) -> Iterator[Finding]:
     """Refuse port 22 by address unless it is opened alone, as a declaration asks for it."""
-    for name, rule in _ingress(template):
+    for name, rule in _rules(template, "Ingress"):
         by_address = "CidrIp" in rule or "CidrIpv6" in rule
         first, last = rule.get("FromPort", 0), rule.get("ToPort", 65535)
         opened = rule.get("IpProtocol") == "-1" or first <= _SSH <= last
@@ -38,7 +38,7 @@ def no_ssh(template: Template) -> Iterator[Finding]:
 
 
 def only_https_out_to_anywhere(template: Template) -> Iterator[Finding]:
-    for name, rule in _egress(template):
+    for name, rule in _rules(template, "Egress"):
         ports = (rule.get("FromPort"), rule.get("ToPort"))
         if _is_anywhere(rule) and ports != (_HTTPS, _HTTPS):
             yield Finding(where=name, message="lets more than HTTPS out to the internet")
@@ -59,16 +59,11 @@ def _is_anywhere(rule: Properties) -> bool:
     )
 
 
-def _ingress(template: Template) -> Iterator[tuple[str, Properties]]:
-    yield from resources(template, "AWS::EC2::SecurityGroupIngress")
+def _rules(template: Template, way: str) -> Iterator[tuple[str, Properties]]:
+    """Yield each rule of a way, Ingress or Egress: those by themselves, then those in a group."""
+    yield from resources(template, f"AWS::EC2::SecurityGroup{way}")
     for name, properties in resources(template, _GROUP):
-        yield from ((name, rule) for rule in as_list(properties.get("SecurityGroupIngress")))
-
-
-def _egress(template: Template) -> Iterator[tuple[str, Properties]]:
-    yield from resources(template, "AWS::EC2::SecurityGroupEgress")
-    for name, properties in resources(template, _GROUP):
-        yield from ((name, rule) for rule in as_list(properties.get("SecurityGroupEgress")))
+        yield from ((name, rule) for rule in as_list(properties.get(f"SecurityGroup{way}")))
 
 
 # Nodes trust each other by a secret that only they can read, and by known host keys. These words of

@@ -175,17 +175,13 @@ def test_bare_metal_takes_its_second_threads_away_by_itself(
     assert (control.read_text() if control.exists() else None) == written
 
 
-def software(folder: Path, script: str) -> dict[str, str]:
-    """Make the payload of a cluster as its stack uploads it, with one script; return what nodes are told."""
+def first_boot(folder: Path, script: str, **changed: str) -> tuple[Node, subprocess.CompletedProcess[str]]:
+    """Run the first boot of a node whose payload, as its stack uploads it, has one script."""
     file = folder / "payload.zip"
     with ZipFile(file, "w") as archive:
         archive.writestr("boot/software/install.sh", script)
     digest = sha256(file.read_bytes()).hexdigest()
-    return {"url": "s3://assets/payload.zip", "sha256": digest, "installed_by": "install.sh"}
-
-
-def first_boot(folder: Path, script: str, **changed: str) -> tuple[Node, subprocess.CompletedProcess[str]]:
-    told = {**software(folder, script), **changed}
+    told = {"url": "s3://assets/payload.zip", "sha256": digest, "installed_by": "install.sh", **changed}
     node = Node(folder, {**slurm_parameters(), "payload": told})
     (folder / "aws").write_text(f'#!/bin/bash\ncp "{folder}/payload.zip" "${{@: -1}}"\n', encoding="utf-8")
     return node, node.run("payload.sh", SLIPWAY_PAYLOAD=str(folder / "installed" / "payload"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
+from tests.infra.patterns.nodes.test_user_data import told_to_node
 from tests.infra.synthesis import Properties, as_text, of_type, only, templates_of
 
 
@@ -46,9 +44,8 @@ def test_half_an_hour_of_idle_nodes_raises_the_alarm() -> None:
 
 def test_nodes_that_are_late_to_join_raise_the_alarm_before_they_end_themselves() -> None:
     found = alarm("AlarmsNodesNotJoined")
-    join = _parameters(
-        as_text(only(templates_of().compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["UserData"])
-    )["join"]
+    data = only(templates_of().compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    join = told_to_node(as_text(data["UserData"]))["join"]
     assert found["MetricName"] == join["metric"]
     assert found["Dimensions"] == [{"Name": "Cluster", "Value": "dl1"}]
     booting_seconds = 5 * 60
@@ -64,7 +61,7 @@ def test_a_day_of_nodes_without_a_pause_raises_the_alarm() -> None:
 def test_nodes_report_to_the_metric_that_the_alarm_reads() -> None:
     found = alarm("AlarmsIdleNodes")
     data = only(templates_of().compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
-    report = _parameters(as_text(data["UserData"]))["idle_report"]
+    report = told_to_node(as_text(data["UserData"]))["idle_report"]
     assert (report["namespace"], report["metric"]) == (found["Namespace"], found["MetricName"])
     assert report["dimension"] == found["Dimensions"][0]["Name"]
     assert found["Period"] == REPORT_EVERY_MINUTES * 60
@@ -129,10 +126,3 @@ def test_logs_end_when_declared_and_are_encrypted() -> None:
     groups = of_type(templates_of(log_retention_days=30).observability, "AWS::Logs::LogGroup").values()
     assert {group["RetentionInDays"] for group in groups} == {30}
     assert all("KmsKeyId" in group for group in groups)
-
-
-def _parameters(user_data: str) -> dict[str, Any]:
-    (line,) = [line.strip() for line in user_data.splitlines() if line.strip().startswith('{"cluster"')]
-    found = json.loads(line)
-    assert isinstance(found, dict)
-    return found

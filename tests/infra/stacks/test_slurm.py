@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -13,7 +12,7 @@ from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
 from slipway.jobs.words.installation import PACKAGE
 from slipway.jobs.words.slurm import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
 from slipway.jobs.words.targets import SlurmTarget, decode_target
-from tests.infra.patterns.nodes.test_user_data import written_files
+from tests.infra.patterns.nodes.test_user_data import told_to_node
 from tests.infra.synthesis import Properties, as_text, of_type, only, slurm_templates_of
 
 GROUP = "AWS::PCS::ComputeNodeGroup"
@@ -50,9 +49,7 @@ def launch(name: str, **changes: Any) -> Properties:
 
 
 def told(name: str, **changes: Any) -> dict[str, Any]:
-    written = written_files(as_text(launch(name, **changes)["UserData"]))
-    found: dict[str, Any] = json.loads(written["/etc/slipway/node.json"]["content"])
-    return found
+    return told_to_node(as_text(launch(name, **changes)["UserData"]))
 
 
 def custom(settings: list[Properties]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from scripts.releasing import __main__ as releasing
 from scripts.releasing.artifacts import Source
 from slipway._version import VERSION
-from tests.installed import ROOT
+from tests.installed import ROOT, git
 
 PYPROJECT = """[build-system]
 requires = ["setuptools"]
@@ -44,9 +43,7 @@ class Project:
     folder: Path
 
     def git(self, *arguments: str) -> str:
-        author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-        command = ["git", "-C", str(self.folder), *author, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return git(self.folder, *arguments)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name

@@ -22,7 +22,8 @@ NAME = f"slipway-{VERSION}"
 def test_two_clones_give_the_same_bytes_and_the_wheel_runs_without_them(tmp_path: Path) -> None:
     copy_checkout(tmp_path / "one")
     _run("git", "clone", "--quiet", str(tmp_path / "one"), str(tmp_path / "another"), cwd=tmp_path)
-    sums = [_released(tmp_path / clone, tmp_path / f"of {clone}") for clone in ("one", "another")]
+    release = (sys.executable, "-m", "scripts.releasing", "--out")
+    sums = [_run(*release, str(tmp_path / f"of {each}"), cwd=tmp_path / each) for each in ("one", "another")]
     assert sums[0] == sums[1]
     with tarfile.open(tmp_path / "of one" / NAME / f"{NAME}-docs.tar.gz") as site:
         pages = set(site.getnames())
@@ -36,10 +37,6 @@ def test_two_clones_give_the_same_bytes_and_the_wheel_runs_without_them(tmp_path
         assert done.returncode == 0, f"{command}: {done.stderr}"
     listed = installed.run("slipway", "cluster", "list", "--json", cwd=empty / "own")
     assert '"name": "own"' in listed.stdout, listed.stderr
-
-
-def _released(checkout: Path, out: Path) -> str:
-    return _run(sys.executable, "-m", "scripts.releasing", "--out", str(out), cwd=checkout)
 
 
 def _installed(wheel: Path, folder: Path) -> Environment:

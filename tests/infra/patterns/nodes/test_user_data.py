@@ -64,6 +64,12 @@ def written_files(document: str) -> dict[str, dict[str, str]]:
     return {entry["path"]: entry for entry in entries}
 
 
+def told_to_node(document: str) -> dict[str, Any]:
+    """Return what a node reads at each boot."""
+    found: dict[str, Any] = json.loads(written_files(document)["/etc/slipway/node.json"]["content"])
+    return found
+
+
 def test_it_is_one_mime_message_of_one_cloud_config() -> None:
     """A node's scripts for each boot are in its image: a script here would run only at the first boot."""
     assert [part.get_content_type() for part in parts(user_data())] == ["text/cloud-config"]
@@ -75,16 +81,13 @@ def test_it_writes_the_one_file_that_the_machine_image_reads() -> None:
 
 
 def test_a_node_is_told_its_cluster_and_its_files() -> None:
-    told = json.loads(written_files(user_data())["/etc/slipway/node.json"]["content"])
+    told = told_to_node(user_data())
     assert (told["cluster"], told["region"], told["join"]["within_minutes"]) == ("dl1", "us-east-1", 30)
     assert told["files"] == {"kind": "efs", "id": "<…>", "mount_name": "", "path": "/mnt/shared"}
 
 
 def test_a_node_without_shared_files_is_told_of_none() -> None:
-    told = json.loads(
-        written_files(user_data(file_system=FileSystem.NONE))["/etc/slipway/node.json"]["content"]
-    )
-    assert "files" not in told
+    assert "files" not in told_to_node(user_data(file_system=FileSystem.NONE))
 
 
 GPU = {"instance_type": "p5.48xlarge"}  # whose nodes boot AWS's own AMI
@@ -159,8 +162,7 @@ def test_a_value_never_leaves_the_parameters_file(value: str) -> None:
     stack = cdk.Stack(cdk.App(), "Stack")
     encoded = stack.resolve(node_user_data({"cluster": value}, node_images()["gaudi-ecs"]))
     document = as_text(encoded)
-    files = written_files(document)
-    assert json.loads(files["/etc/slipway/node.json"]["content"]) == {"cluster": value}
+    assert told_to_node(document) == {"cluster": value}
     harmless = mime_document(boot_files('{"cluster":"x"}', node_images()["gaudi-ecs"]))
     assert len(parts(document)) == len(parts(harmless)) == 1
 
