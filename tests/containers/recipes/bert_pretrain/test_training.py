@@ -151,22 +151,21 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert resumed.saved(6) == whole.saved(6)
 
 
-@pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.long), 4])
+@pytest.mark.parametrize(
+    ("world", "settings"),
+    [
+        pytest.param(1, ZERO, id="1", marks=pytest.mark.long),
+        pytest.param(4, ZERO, id="4"),
+        pytest.param(1, PLAIN, id="plain-data-parallel-resumes-a-checkpoint-of-zero-1"),
+    ],
+)
 def test_a_checkpoint_of_two_ranks_resumes_on_another_number(
-    ranks: Ranks, zero_pair: Run, world: int
+    ranks: Ranks, zero_pair: Run, world: int, settings: dict[str, str]
 ) -> None:
-    name = f"resharded-{world}"
+    name = f"resharded-{world}-{settings['zero']}"
     ranks.continue_from(zero_pair, name, without=[6])
-    run = ranks.finish(name, world=world, settings=ZERO, attempt=2)
+    run = ranks.finish(name, world=world, settings=settings, attempt=2)
     assert set(run.codes) == {0}, run.errors
-    assert "resuming from step 4" in run.errors
-    assert run.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
-
-
-def test_plain_data_parallel_resumes_a_checkpoint_of_zero_1(ranks: Ranks, zero_pair: Run) -> None:
-    ranks.continue_from(zero_pair, "zero-to-plain", without=[6])
-    run = ranks.finish("zero-to-plain", world=1, settings=PLAIN, attempt=2)
-    assert run.codes == (0,), run.errors
     assert "resuming from step 4" in run.errors
     assert run.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
 
