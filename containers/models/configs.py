@@ -16,7 +16,6 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 DEFAULT_DROPOUT = 0.1
-DISTILBERT_HEAD_DROPOUT = 0.2  # the default of seq_classif_dropout in transformers
 # gelu_fast, which GPT-NeoX-20B names, is the same formula as gelu_new.
 _GELU: Mapping[str, str] = {
     "gelu": "none",
@@ -136,7 +135,7 @@ def _distilbert(read: _Reader) -> EncoderShape:
         activation=read.word("activation", ENCODER_ACTIVATIONS, "gelu"),
         dropout=read.number("dropout", default=DEFAULT_DROPOUT),
         attention_dropout=read.number("attention_dropout", default=DEFAULT_DROPOUT),
-        head_dropout=read.number("seq_classif_dropout", default=DISTILBERT_HEAD_DROPOUT),
+        head_dropout=read.number("seq_classif_dropout", default=0.2),  # transformers' default
         initial_spread=read.number("initializer_range", default=0.02),
     )
 

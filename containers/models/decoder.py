@@ -60,8 +60,22 @@ class DecoderShape:
     scales_residuals: bool = False
 
     def __post_init__(self) -> None:
-        for reason in self._contradictions():
-            raise ValueError(reason)
+        width, is_gptj = self.head_width, self.family == "gptj"
+        contradictions = {
+            f"family={self.family!r}: it is one of {', '.join(FAMILIES)}": self.family not in FAMILIES,
+            f"heads={self.heads} do not divide hidden={self.hidden}": self.hidden % self.heads > 0,
+            f"rotary_dimensions={self.rotary_dimensions}: an even number from 2 to {width}, a head's width": (
+                self.rotary_dimensions % 2 > 0 or not 2 <= self.rotary_dimensions <= width
+            ),
+            "family='gptj' has no residual in series": is_gptj and not self.has_parallel_residual,
+            "a tied head has no bias of its own": self.is_tied and self.has_head_bias,
+            f"rotates_whole_heads needs an even width of a head, and it is {width}": (
+                self.rotates_whole_heads and width % 2 > 0
+            ),
+        }
+        for reason, is_so in contradictions.items():
+            if is_so:
+                raise ValueError(reason)
 
     @property
     def head_width(self) -> int:
@@ -77,22 +91,6 @@ class DecoderShape:
     @property
     def rotates_neighbours(self) -> bool:
         return FAMILIES[self.family].rotates_neighbours
-
-    def _contradictions(self) -> list[str]:
-        width, is_gptj = self.head_width, self.family == "gptj"
-        found = {
-            f"family={self.family!r}: it is one of {', '.join(FAMILIES)}": self.family not in FAMILIES,
-            f"heads={self.heads} do not divide hidden={self.hidden}": self.hidden % self.heads > 0,
-            f"rotary_dimensions={self.rotary_dimensions}: an even number from 2 to {width}, a head's width": (
-                self.rotary_dimensions % 2 > 0 or not 2 <= self.rotary_dimensions <= width
-            ),
-            "family='gptj' has no residual in series": is_gptj and not self.has_parallel_residual,
-            "a tied head has no bias of its own": self.is_tied and self.has_head_bias,
-            f"rotates_whole_heads needs an even width of a head, and it is {width}": (
-                self.rotates_whole_heads and width % 2 > 0
-            ),
-        }
-        return [reason for reason, is_so in found.items() if is_so]
 
 
 class Decoder(nn.Module):

@@ -82,22 +82,19 @@ class DistributedSlices(TensorSlices):
         asked = Box((begin, column, *target.shape[2:])[: target.ndim], tuple(target.shape))
 
         def read(chunk: Chunk) -> None:
-            if (part := chunk.box.overlap(asked)) is not None:
-                found = self._whole(name, chunk)
-                target[part.within(asked).slices].copy_(found[part.within(chunk.box).slices])
+            if (part := chunk.box.overlap(asked)) is None:
+                return
+            content = io.BytesIO(self.source.read(chunk.file, chunk.begin, chunk.length))
+            try:
+                found = _saved_tensor(content, torch_type(self.tensors[name].entry.dtype))
+            except _DAMAGED as error:
+                _refuse(self.place, f"has a damaged part of {shown(name)} in {chunk.file}", error)
+            if tuple(found.shape) != chunk.box.shape:
+                _refuse(self.place, f"has something else than {shown(name)} in {chunk.file}")
+            target[part.within(asked).slices].copy_(found[part.within(chunk.box).slices])
 
         with torch.no_grad():
             at_once(self.source, read, self.chunks[name])
-
-    def _whole(self, name: str, chunk: Chunk) -> Tensor:
-        content = io.BytesIO(self.source.read(chunk.file, chunk.begin, chunk.length))
-        try:
-            found = _saved_tensor(content, torch_type(self.tensors[name].entry.dtype))
-        except _DAMAGED as error:
-            _refuse(self.place, f"has a damaged part of {shown(name)} in {chunk.file}", error)
-        if tuple(found.shape) != chunk.box.shape:
-            _refuse(self.place, f"has something else than {shown(name)} in {chunk.file}")
-        return found
 
 
 def _saved_tensor(content: io.BytesIO, dtype: torch.dtype) -> Tensor:

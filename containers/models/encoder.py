@@ -73,20 +73,14 @@ class Embeddings(nn.Module):
     def forward(self, words: Tensor, segments: Tensor, places: Tensor | None = None) -> Tensor:
         """Embed rows of words; for packed rows, `places` holds the position of each word in its row."""
         positions = self.places.weight[: words.shape[1]] if places is None else self.places(places)
-        hidden = self._look_up(words) + positions
+        # The head may share the matrix of words: a dense gradient would be another one, to zero and to add.
+        weight = self.words.weight
+        is_sparse = self.has_sparse_gradient and weight.device.type == "cpu"
+        hidden = F.embedding(words.long(), weight, PADDING, sparse=is_sparse) + positions
         if self.segments is not None:
             hidden = hidden + self.segments(segments.long())
         dropped: Tensor = self.dropout(self.norm(hidden))
         return dropped
-
-    def _look_up(self, words: Tensor) -> Tensor:
-        """Look up words, with sparse gradients on CPU if the head shares the matrix.
-
-        A dense gradient would be another matrix of all words, to zero and to add.
-        """
-        weight = self.words.weight
-        is_sparse = self.has_sparse_gradient and weight.device.type == "cpu"
-        return F.embedding(words.long(), weight, PADDING, sparse=is_sparse)
 
 
 class EncoderLayer(nn.Module):
@@ -115,22 +109,19 @@ class EncoderLayer(nn.Module):
         return normed
 
     def _attention(self, hidden: Tensor, mask_or_rows: Tensor | PackedRows | None) -> Tensor:
-        if isinstance(mask_or_rows, PackedRows):
-            return self._packed_attention(hidden, mask_or_rows)
-        batch, length, width = hidden.shape
+        output: Tensor
+        dropout = self.attention_dropout if self.training else 0.0
         # The number of heads follows from the matrix: a rank of a tensor-parallel layer has only some heads.
+        if isinstance(mask_or_rows, PackedRows):
+            tokens, width = hidden.shape
+            together = self.query_key_value(hidden).view(tokens, 3, -1, width // self.heads)
+            output = self.attention_output(mask_or_rows.attend(together, dropout))
+            return output
+        batch, length, width = hidden.shape
         together = self.query_key_value(hidden).view(batch, length, 3, -1, width // self.heads)
         query, key, value = together.permute(2, 0, 3, 1, 4)
-        dropout = self.attention_dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask_or_rows, dropout_p=dropout)
-        output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, -1))
-        return output
-
-    def _packed_attention(self, hidden: Tensor, rows: PackedRows) -> Tensor:
-        tokens, width = hidden.shape
-        together = self.query_key_value(hidden).view(tokens, 3, -1, width // self.heads)
-        mixed = rows.attend(together, self.attention_dropout if self.training else 0.0)
-        output: Tensor = self.attention_output(mixed)
+        output = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, -1))
         return output
 
 

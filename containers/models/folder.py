@@ -78,7 +78,12 @@ def write_model(
     with disk.new_folder(beside / FOLDER) as folder:
         folder.mkdir(parents=True)
         _fill(folder, plan, shards, read)
-        for name, content in {**files, **_index(shards)}.items():
+        if len(shards) > 1:
+            total = sum(shard.size - len(shard.header) for shard in shards)
+            weight_map = {name: shard.name for shard in shards for name in shard.begins}
+            index = json_bytes({"metadata": {"total_size": total}, "weight_map": weight_map})
+            files = {**files, INDEX: index}
+        for name, content in files.items():
             disk.write_new(folder / name, [content])
     return beside / FOLDER
 
@@ -147,14 +152,6 @@ def _write_at(descriptor: int, place: int, rows: Tensor) -> None:
         data, place = data[written:], place + written
 
 
-def _index(shards: list[ShardPlan]) -> dict[str, bytes]:
-    if len(shards) == 1:
-        return {}
-    total = sum(shard.size - len(shard.header) for shard in shards)
-    weight_map = {name: shard.name for shard in shards for name in shard.begins}
-    return {INDEX: json_bytes({"metadata": {"total_size": total}, "weight_map": weight_map})}
-
-
 def _bytes_of(sizes: Sizes) -> int:
     total = _ITEM_BYTES
     for side in sizes:
@@ -196,18 +193,10 @@ def read_model_vocabulary(folder: ModelFolder) -> ModelVocabulary:
             f"{name} has {entries} entries, but the model knows {known}",
             hint="give the vocabulary that belongs to the model",
         )
-    return ModelVocabulary(vocabulary=vocabulary, is_cased=_is_cased(folder, names, vocabulary))
-
-
-def has_capitals(vocabulary: Vocabulary) -> bool:
-    """Return True if an entry has a capital, which only a cased vocabulary has."""
-    return any(entry != entry.lower() for entry in vocabulary.entries if not entry.startswith("["))
-
-
-def _is_cased(folder: ModelFolder, names: set[str], vocabulary: Vocabulary) -> bool:
-    """Return what tokenizer_config.json says; without it, whether the vocabulary has capitals."""
+    # If tokenizer_config.json does not say it, capitals do: only a cased vocabulary has them.
+    is_cased = any(entry != entry.lower() for entry in vocabulary.entries if not entry.startswith("["))
     if TOKENIZER in names:
         told = read_object(f"{folder.place}/{TOKENIZER}", read_whole(folder.source, TOKENIZER))
         if isinstance(said := told.get("do_lower_case"), bool):
-            return not said
-    return has_capitals(vocabulary)
+            is_cased = not said
+    return ModelVocabulary(vocabulary=vocabulary, is_cased=is_cased)

@@ -131,8 +131,11 @@ class PublishedWeights:
         for run in row_runs(self.shape, parameter, sizes, begin, begin + box.shape[0]):
             runs.setdefault(self._theirs[run.name], []).append(run)
         for name, own in runs.items():
-            for close in _close(own):
-                self._read_together(name, close, target, begin, column)
+            # One read for all, if that reads little else: alternating heads are many runs.
+            first, last = min(run.begin for run in own), max(run.begin + run.rows for run in own)
+            is_close = last - first <= _MOST_READ * sum(run.rows for run in own)
+            for some in [own] if is_close else [[run] for run in own]:
+                self._read_together(name, some, target, begin, column)
 
     def _read_together(self, name: str, runs: list[RowRun], target: Tensor, begin: int, column: int) -> None:
         targets = [target[run.at - begin : run.at - begin + run.rows] for run in runs]
@@ -158,13 +161,6 @@ class PublishedWeights:
             if not entry.dtype.startswith(("F", "BF")):
                 return f"has {name} as {entry.dtype}"
         return None
-
-
-def _close(runs: list[RowRun]) -> list[list[RowRun]]:
-    """Group the runs of a tensor for one read, if that reads little else: alternating heads are many runs."""
-    first, last = min(run.begin for run in runs), max(run.begin + run.rows for run in runs)
-    is_close = last - first <= _MOST_READ * sum(run.rows for run in runs)
-    return [runs] if is_close else [[run] for run in runs]
 
 
 def load_weights(

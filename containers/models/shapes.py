@@ -89,27 +89,23 @@ def cut_layers(
     None for a module that it lacks. `kind` is the model's class, or one with another forward.
     """
     named = list(model.layers.named_children())
-    counts = even_counts(len(named), stages) if isinstance(stages, int) else stages
-    assert sum(counts) == len(named), f"{counts} are not the model's {len(named)} layers"
+    if isinstance(stages, int):  # the first ones have the remainder
+        short, longer = divmod(len(named), stages)
+        stages = [short + (number < longer) for number in range(stages)]
+    assert sum(stages) == len(named), f"{stages} are not the model's {len(named)} layers"
     found, begin = [], 0
-    for number, count in enumerate(counts):
+    for number, count in enumerate(stages):
         end = begin + count
         stage: Stage = object.__new__(kind)
         # The stage shares the modules, but not the dicts that list them, nor the model's hooks.
         stage.__dict__.update({key: copy.copy(value) for key, value in model.__dict__.items()})
         stage.layers = nn.ModuleDict(dict(named[begin:end]))
-        kept = {*(_FIRST if number == 0 else ()), *(last if number == len(counts) - 1 else ())}
+        kept = {*(_FIRST if number == 0 else ()), *(last if number == len(stages) - 1 else ())}
         for name in {*_FIRST, *last} - kept:
             setattr(stage, name, None)
         found.append(stage)
         begin = end
     return found
-
-
-def even_counts(layers: int, stages: int) -> tuple[int, ...]:
-    """Return the number of layers of each stage: even shares; the first stages have the remainder."""
-    short, longer = divmod(layers, stages)
-    return tuple(short + (number < longer) for number in range(stages))
 
 
 # Packed rows lie end to end without padding. Layers that work on tokens see all tokens at once, and attention

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -75,12 +75,17 @@ class TensorSlices:
 
         Rows are read whole, some megabytes at a time.
         """
-        entry = self.tensors[name].entry
-        blocks = _blocks(entry, begin, target.shape[0])
+        place = self.tensors[name]
+        entry, end = place.entry, begin + target.shape[0]
+        row_bytes = (entry.end - entry.begin) // entry.shape[0]
+        step = max(1, BLOCK_BYTES // max(1, row_bytes))
+        blocks = ((first, min(step, end - first)) for first in range(begin, end, step))
 
         def read(block: tuple[int, int]) -> None:
             first, count = block
-            rows = self._rows(name, first, count)
+            content = self.source.read(place.file, entry.begin + first * row_bytes, count * row_bytes)
+            flat = torch.frombuffer(bytearray(content), dtype=torch_type(entry.dtype))
+            rows = flat.view(count, *entry.shape[1:])
             if target.ndim > 1:
                 rows = rows.narrow(1, column, target.shape[1])
             target[first - begin : first - begin + count].copy_(rows)
@@ -88,28 +93,18 @@ class TensorSlices:
         with torch.no_grad():
             at_once(self.source, read, blocks)
 
-    def _rows(self, name: str, first: int, count: int) -> Tensor:
-        place = self.tensors[name]
-        entry = place.entry
-        row_bytes = (entry.end - entry.begin) // entry.shape[0]
-        content = self.source.read(place.file, entry.begin + first * row_bytes, count * row_bytes)
-        flat = torch.frombuffer(bytearray(content), dtype=torch_type(entry.dtype))
-        return flat.view(count, *entry.shape[1:])
-
-
-def _blocks(entry: TensorEntry, begin: int, rows: int) -> Iterator[tuple[int, int]]:
-    row_bytes = max(1, (entry.end - entry.begin) // entry.shape[0])
-    step = max(1, BLOCK_BYTES // row_bytes)
-    for first in range(begin, begin + rows, step):
-        yield first, min(step, begin + rows - first)
-
 
 def _files_of_tensors(place: str, source: Source, sizes: Mapping[str, int]) -> dict[str, str]:
     """Return the file of each tensor by the index; {} if one file holds all."""
     if WEIGHTS in sizes:
         return {}
     if INDEX not in sizes:
-        _refuse_no_weights(place, sizes)
+        if pickles := sorted(name for name in sizes if name.endswith(_PICKLES)):
+            raise Refusal(
+                f"{place} has {pickles[0]}, a pickle: to read it would run code in it",
+                hint=f"if you trust it, convert it to {WEIGHTS} with save_pretrained of transformers",
+            )
+        _refuse(place, f"has no {WEIGHTS}")
     try:
         weight_map = json.loads(read_whole(source, INDEX))["weight_map"]
         wanted = {str(name): str(file) for name, file in weight_map.items()}
@@ -122,16 +117,6 @@ def _files_of_tensors(place: str, source: Source, sizes: Mapping[str, int]) -> d
             place, f"lacks {len(missing)} of {len(set(wanted.values()))} shards that {INDEX} names: {told}"
         )
     return wanted
-
-
-def _refuse_no_weights(place: str, sizes: Mapping[str, int]) -> NoReturn:
-    pickles = sorted(name for name in sizes if name.endswith(_PICKLES))
-    if pickles:
-        raise Refusal(
-            f"{place} has {pickles[0]}, a pickle: to read it would run code in it",
-            hint=f"if you trust it, convert it to {WEIGHTS} with save_pretrained of transformers",
-        )
-    _refuse(place, f"has no {WEIGHTS}")
 
 
 def _refuse(place: str, what: str) -> NoReturn:

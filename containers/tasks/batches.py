@@ -81,11 +81,8 @@ class LoadedBatches:
 
     @contextmanager
     def open(self, beginning: Beginning) -> Iterator[Iterator[StepBatch]]:
-        yield self._steps(beginning.step)
-
-    def _steps(self, first: int) -> Iterator[StepBatch]:
-        for step, batch in enumerate(self._batches(first), first):
-            yield self._step_batch(step, flat(batch))
+        numbered = enumerate(self._batches(beginning.step), beginning.step)
+        yield (self._step_batch(step, flat(batch)) for step, batch in numbered)
 
     def _batches(self, first: int) -> Iterator[object]:
         """Yield the batches from number `first` on; skip earlier ones, by epochs if these have a length."""
@@ -117,8 +114,12 @@ class LoadedBatches:
             )
             for number, (part, weight) in enumerate(shares)
         ]
+        one = next(iter(tensors.values()))
         return StepBatch(
-            micro_batches=micro_batches, rows=rows, tokens=_tokens(tensors), cursor={"batches": step + 1}
+            micro_batches=micro_batches,
+            rows=rows,
+            tokens=one.numel() if one.ndim == 2 and not one.is_floating_point() else rows,
+            cursor={"batches": step + 1},
         )
 
 
@@ -201,11 +202,6 @@ def _named(name: str, value: object) -> dict[str, Tensor]:
         f"the dataloader gives {type(value).__name__} as {name}",
         hint="give tensors: a pair of inputs and targets, a mapping of them, or one alone",
     )
-
-
-def _tokens(tensors: Mapping[str, Tensor]) -> int:
-    first = next(iter(tensors.values()))
-    return first.numel() if first.ndim == 2 and not first.is_floating_point() else rows_of(tensors)
 
 
 def _versions(model: nn.Module) -> dict[str, tuple[int, int]]:

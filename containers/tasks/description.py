@@ -130,13 +130,15 @@ class CodeReference:
                 f"{what} is {name} of {module}, which other processes cannot find by a name",
                 hint="define it with `def` at the top of a file",
             )
-        found = cls(module=module, name=name, file=_script() if module == _MAIN else None)
-        if found.file is None and found.module == _MAIN:
+        if module != _MAIN:
+            return cls(module=module, name=name)
+        script = getattr(sys.modules[_MAIN], "__file__", None)
+        if not script:
             raise Refusal(
                 f"{what} is {name}, which was typed into an interactive session",
                 hint="write it into a file and import it: other processes have to find it",
             )
-        return found
+        return cls(module=module, name=name, file=str(Path(script).resolve()))
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> CodeReference:
@@ -201,11 +203,6 @@ def _of_partial(given: partial[object], what: str) -> CodeReference:
         arguments=(*inner.arguments, *given.args),
         options={**inner.options, **given.keywords},
     )
-
-
-def _script() -> str | None:
-    found = getattr(sys.modules[_MAIN], "__file__", None)
-    return str(Path(found).resolve()) if found else None
 
 
 def _run_script(file: str) -> ModuleType:

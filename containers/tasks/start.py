@@ -181,17 +181,9 @@ def with_layers(model: nn.Module, layout: Layout, *, engine: str) -> nn.Module:
             hint="use GroupNorm or LayerNorm, or register a technique of your own",
         )
     if engine == "native" and not isinstance(getattr(model, "layers", None), nn.Module):
+        lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+        longest = max(lists, key=len, default=nn.ModuleList())
+        numbered = OrderedDict((str(number), child) for number, child in enumerate(longest.children()))
         # Not registered as a module: that would give the same parameters second names.
-        model.__dict__["layers"] = _numbered(_longest_list(model))
+        model.__dict__["layers"] = nn.ModuleDict(numbered)
     return model
-
-
-def _longest_list(model: nn.Module) -> nn.Module:
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
-    if not lists:
-        return nn.ModuleList()
-    return max(lists, key=len)
-
-
-def _numbered(modules: nn.Module) -> nn.ModuleDict:
-    return nn.ModuleDict(OrderedDict((str(number), child) for number, child in enumerate(modules.children())))

@@ -70,7 +70,10 @@ def _become(order: Mapping[str, object]) -> NoReturn:
         signal.set_wakeup_fd(-1)
         for number in (*STOP_SIGNALS, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        _redirect(str(order["output"]))
+        file = os.open(str(order["output"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
         environment = order["environment"]
         assert isinstance(environment, Mapping), "every order to start has one"
         os.environ.update(environment)
@@ -86,14 +89,6 @@ def _become(order: Mapping[str, object]) -> NoReturn:
                 stream.flush()
         linux.flush_c_streams()
         os._exit(code)
-
-
-def _redirect(output: str) -> None:
-    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
 
 
 def _say(record: Mapping[str, object]) -> None:

@@ -10,7 +10,7 @@ import importlib
 import resource
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -217,11 +217,6 @@ def _has_neuron() -> bool:
     return True
 
 
-def _has_triton() -> bool:
-    """Return True if torch.compile can make kernels for GPUs: Triton needs a C compiler beside it."""
-    return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
-
-
 def _processor_has_bf16() -> bool:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -254,7 +249,8 @@ KINDS: Mapping[str, DeviceKind] = {
         is_present=torch.cuda.is_available,
         has_bf16=torch.cuda.is_bf16_supported,
         has_fused_adam=True,
-        compiles=_has_triton,
+        # Kernels for GPUs are made by Triton, which needs a C compiler beside it.
+        compiles=lambda: find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang"))),
     ),
     "cpu": DeviceKind(
         backend="gloo",
@@ -277,18 +273,17 @@ _MISSING: Mapping[str, str] = {
 }
 
 
-def choose_backend(wanted: str, present: Sequence[str]) -> str:
-    """Return the wanted backend, or the first of `present` (in order of preference) for `auto`."""
+def with_backend(device: Device, wanted: str) -> Device:
+    """Return a processor with the backend that is wanted of those installed; accelerators have their own."""
+    if device.kind != "cpu":
+        return device
+    present = [name for name, is_present in _PROBES.items() if is_present()]  # in order of preference
     if wanted == "auto":
         wanted = next((name for name in present if name != "mpi"), "gloo")
     if wanted not in present:
         hint = f"set backend to one of {', '.join(present)}" if present else "install a PyTorch that has one"
         raise Refusal(f"backend {wanted} is not here: {_MISSING[wanted]}", hint=hint)
-    return wanted
-
-
-def present_backends() -> list[str]:
-    return [name for name, is_present in _PROBES.items() if is_present()]
+    return replace(device, backend=wanted)
 
 
 def prepare_backend(name: str) -> None:

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -25,11 +25,9 @@ from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import (
     CONTROL_BACKEND,
     Device,
-    choose_backend,
     control_group,
     joined_group,
     prepare_backend,
-    present_backends,
     refuse_other_world,
 )
 from slipway.containers.training.layout import DIMENSIONS, BatchPlan, Layout
@@ -201,13 +199,6 @@ def build_engine(parts: EngineParts) -> Engine:
 
 
 # The ranks of a layout as torch sees them: process groups, a device mesh, and a wire for small messages.
-
-
-def with_backend(device: Device, wanted: str) -> Device:
-    """Return a processor with the backend that is wanted of those installed; accelerators have their own."""
-    if device.kind != "cpu":
-        return device
-    return replace(device, backend=choose_backend(wanted, present_backends()))
 
 
 @contextmanager

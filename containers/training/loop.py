@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.engine import Engine, EngineParts, metric_sums
@@ -45,25 +44,26 @@ class Loop:
     def run(self, batches: Iterator[StepBatch], first: int) -> None:
         self.saving.newest = first
         for step in range(first, self.schedule.steps):
-            with self._profiled(step + 1):
-                self.parts.watch.begin()
-                batch = next(batches)
-                asked = self.step(step, batch)
+            if self.profiler is not None:
+                self.profiler.before(step + 1)
+            self.parts.watch.begin()
+            batch = next(batches)
+            asked = self.step(step, batch)
+            if self.profiler is not None:
+                self.profiler.after(step + 1)
             self.saving.after(step + 1, must_end=asked.to_end, is_due=asked.to_save, cursor=batch.cursor)
             self.after(step + 1)
 
-    @contextmanager
-    def _profiled(self, step: int) -> Iterator[None]:
-        if self.profiler is not None:
-            self.profiler.before(step)
-        yield
-        if self.profiler is not None:
-            self.profiler.after(step)
-
     def step(self, step: int, batch: StepBatch) -> AfterStep:
         """Train one step; return what the ranks then have to do."""
-        means, asked = self._share(self.engine.accumulate(batch.micro_batches))
-        norm = self._move(means[0], step)
+        sums, layout, rank = self.engine.accumulate(batch.micro_batches), self.parts.layout, self.parts.rank
+        counted = sums if layout.speaks(rank) else torch.zeros_like(sums)
+        is_due = rank == 0 and self.saving.is_due()  # its clock is that of all ranks
+        flags = counted.new_tensor([float(self.ending.is_near or self.saving.must_end), float(is_due)])
+        # One message for both: the readers' losses, and what any rank was asked to do.
+        first, *_, ends, due = summed(torch.cat((counted, flags)))
+        loss = first / layout.readers
+        norm = self._move(loss, step)
         seconds = self.parts.watch.seconds()
         self.ending.longest_step_seconds = max(self.ending.longest_step_seconds, seconds)
         self.tell(
@@ -71,7 +71,7 @@ class Loop:
                 step=step + 1,
                 rows=batch.rows,
                 tokens=batch.tokens,
-                loss=means[0],
+                loss=loss,
                 gradient_norm=norm,
                 learning_rate=self.schedule.rate(step),
                 seconds=seconds,
@@ -79,16 +79,7 @@ class Loop:
                 loss_scale=self.engine.loss_scale,
             )
         )
-        return asked
-
-    def _share(self, sums: Tensor) -> tuple[list[float], AfterStep]:
-        """Return each metric's mean over readers, and what any rank was asked to do: one message for both."""
-        layout, rank = self.parts.layout, self.parts.rank
-        counted = sums if layout.speaks(rank) else torch.zeros_like(sums)
-        is_due = rank == 0 and self.saving.is_due()  # its clock is that of all ranks
-        flags = counted.new_tensor([float(self.ending.is_near or self.saving.must_end), float(is_due)])
-        *found, ends, due = summed(torch.cat((counted, flags)))
-        return [each / layout.readers for each in found], AfterStep(ends > 0, due > 0)
+        return AfterStep(ends > 0, due > 0)
 
     def _move(self, loss: float, step: int) -> float:
         """Update the weights and return the gradient norm; end or skip the step if a number is not finite."""
@@ -148,12 +139,9 @@ class Evaluation:
     steps: int  # of the whole training
 
     def after(self, step: int) -> None:
-        """Measure if it is time, and after the last step."""
-        if step % self.held_out.every == 0 or step == self.steps:
-            self._tell(step, self._measure())
-
-    def _measure(self) -> dict[str, float]:
-        """Return the mean of each metric over all readers, the same on every rank."""
+        """Measure the mean of each metric over all readers if it is time, and after the last step."""
+        if step % self.held_out.every and step != self.steps:
+            return
         layout, sums, count = self.parts.layout, metric_sums(self.parts), 0
         with self.held_out.open() as batches:
             for inputs in batches:
@@ -162,7 +150,7 @@ class Evaluation:
                 self.telemetry.beat(f"evaluating batch {count}")
         counted = sums if layout.speaks(self.parts.rank) else torch.zeros_like(sums)
         means = [total / (count * layout.readers) for total in summed(counted)]
-        return dict(zip(self.parts.task.metrics, means, strict=True))
+        self._tell(step, dict(zip(self.parts.task.metrics, means, strict=True)))
 
     def _tell(self, step: int, measures: dict[str, float]) -> None:
         loss = measures[self.held_out.perplexity_of]

@@ -65,20 +65,17 @@ class _LayerWise(Optimizer):
         assert closure is None, "these optimizers take no closure"
         for group in self.param_groups:
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if parameters:
-                self._step_group(parameters, self._counted(parameters), group)
+            if not parameters:
+                continue
+            states = [state_of(self, parameter) for parameter in parameters]
+            for state in states:
+                state["step"] += 1
+            self._step_group(parameters, states, group)
 
     def _step_group(
         self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
     ) -> None:
         raise NotImplementedError
-
-    def _counted(self, parameters: list[Tensor]) -> list[dict[str, Tensor]]:
-        """Return the parameters' states with this step counted."""
-        states = [state_of(self, parameter) for parameter in parameters]
-        for state in states:
-            state["step"] += 1
-        return states
 
     def _trust_ratios(self, parameters: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
         """Return ‖weights‖ / ‖update‖ per tensor, and 1 if either is zero."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -51,7 +51,8 @@ def _end(error: RuntimeError) -> int:
     """Return the exit code if memory ran out or a peer was lost; raise any other error."""
     from slipway.containers.training.devices import is_lost_peer, is_out_of_memory
 
-    for cause in _causes(error):
+    cause: BaseException | None = error
+    while cause is not None:
         what = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         if is_out_of_memory(cause):
             return _fail(
@@ -59,15 +60,8 @@ def _end(error: RuntimeError) -> int:
             )
         if is_lost_peer(cause):
             return _fail(f"lost another rank: {what}", RESUMABLE_EXIT_CODE)
+        cause = cause.__cause__  # a pipeline wraps the error of a stage in another one
     raise error
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes: a pipeline wraps the error of a stage in another one."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
 
 
 def _fail(line: str, code: int) -> int:

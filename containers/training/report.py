@@ -36,8 +36,11 @@ class Words:
     def of(cls, contract: LaunchContract) -> Words:
         """Return functions that print on rank 0 and do nothing on other ranks."""
         if contract.rank:
-            return cls(say=_silent, show=_silent)
-        return cls(say=lambda line: print(line, file=sys.stderr, flush=True), show=_print)
+            return cls(say=lambda line: None, show=lambda line: None)
+        return cls(
+            say=lambda line: print(line, file=sys.stderr, flush=True),
+            show=lambda line: print(line, flush=True),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,27 +118,15 @@ class Reporter:
         tokens = sum(report.tokens for report in self._since)
         loss = sum(report.loss * report.rows for report in self._since) / rows
         value = self._per_dollar(tokens / seconds)
-        left = (self.steps - last.step) * seconds / len(self._since)
+        minutes, left_seconds = divmod(int((self.steps - last.step) * seconds / len(self._since)), 60)
+        hours, left_minutes = divmod(minutes, 60)
         return (
             f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "
             f"|g| {last.gradient_norm:.3g}  {rows / seconds:.1f} sequences/s"
             f"{self.utilisation.in_words(tokens / seconds)}"
-            f"{'' if value is None else f'  {value:,.0f} tokens/$'}  {_in_hours(left)} left"
+            f"{'' if value is None else f'  {value:,.0f} tokens/$'}  "
+            f"{hours}:{left_minutes:02d}:{left_seconds:02d} left"
         )
-
-
-def _in_hours(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
-def _silent(line: str) -> None:
-    """Print nothing, on ranks other than the first."""
 
 
 # The scores that a fine-tuning ends with, as a file for programs.

@@ -66,7 +66,15 @@ class Saving:
         if self.checkpoints is not None and self.checkpoints.is_over:
             self._finish(self.checkpoints)
         if must_end and step < self.steps:
-            self._leave(step, cursor)
+            self.settle()
+            without = torch.tensor([float(not self.ending.has_time_to_save())], device=self.place)
+            if not summed(without)[0] and self.newest < step:
+                self._save(step, cursor)
+                self.settle()
+            raise Interruption(
+                f"asked to end after step {step} of {self.steps}; saved up to step {self.newest}",
+                hint="the next attempt continues from there",
+            )
         if is_due or step % self.every == 0 or step == self.steps:
             self._save(step, cursor)
             self._tried_at = self.clock()
@@ -92,12 +100,20 @@ class Saving:
 
     def _finish(self, checkpoints: Checkpoints) -> None:
         """Note what became of the save that runs. A failure costs this checkpoint and not the training,
-        unless they go on."""
+        unless this was its last save, or too many have failed."""
         began = time.perf_counter()
         try:
             saved = checkpoints.finish()
         except SaveFailed as error:
-            self._failed(error)
+            self.failed += 1
+            if self.begun < self.steps and self.failed < MOST_FAILED:
+                self.say(f"warning: {error}")
+                return
+            self.failure = Interruption(
+                f"{error}; that was save {self.failed} in a row to fail, and the newest is of step "
+                f"{self.newest}",
+                hint="make room there: the next attempt continues from it",
+            )
         except Exception as error:  # noqa: BLE001  # raised where all ranks meet
             self.failure = error
         else:
@@ -107,28 +123,6 @@ class Saving:
             self.newest, self.failed = saved.step, 0
             self.ending.longest_save_seconds = max(self.ending.longest_save_seconds, saved.seconds)
             self.say(f"saved step {saved.step} in {saved.seconds:.1f} s; training waited {self.waited:.2f} s")
-
-    def _failed(self, error: SaveFailed) -> None:
-        """Print a warning; end the training instead if this was its last save, or too many have failed."""
-        self.failed += 1
-        if self.begun < self.steps and self.failed < MOST_FAILED:
-            self.say(f"warning: {error}")
-            return
-        self.failure = Interruption(
-            f"{error}; that was save {self.failed} in a row to fail, and the newest is of step {self.newest}",
-            hint="make room there: the next attempt continues from it",
-        )
-
-    def _leave(self, step: int, cursor: Json) -> None:
-        self.settle()
-        without = torch.tensor([float(not self.ending.has_time_to_save())], device=self.place)
-        if not summed(without)[0] and self.newest < step:
-            self._save(step, cursor)
-            self.settle()
-        raise Interruption(
-            f"asked to end after step {step} of {self.steps}; saved up to step {self.newest}",
-            hint="the next attempt continues from there",
-        )
 
 
 # A training ends early at SIGTERM, at the deadline, or when another rank does.

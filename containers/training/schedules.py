@@ -1,6 +1,6 @@
 """Learning-rate schedules: a linear warm-up, a constant part, then a decay. Standard library only.
 
-A new decay is one function and one entry of DECAYS, named after the reference that trains with it.
+A new decay is one entry of DECAYS, named after the reference that trains with it.
 """
 
 from __future__ import annotations
@@ -46,20 +46,12 @@ def _left_since_the_peak(schedule: Schedule, step: int) -> float:
     return (schedule.steps - step) / (schedule.steps - schedule.level_until)
 
 
-def _left_since_the_start(schedule: Schedule, step: int) -> float:
-    return (schedule.steps - step) / schedule.steps
-
-
-def _half_a_cosine(schedule: Schedule, step: int) -> float:
-    return (1 + math.cos(math.pi * (1 - _left_since_the_peak(schedule, step)))) / 2
-
-
-# habana: HabanaAI/Model-References, deepspeed-bert/schedulers.py, PolyWarmUpScheduler: falls from the peak.
-# nvidia: NVIDIA/DeepLearningExamples, LanguageModeling/BERT/schedulers.py, PolyWarmUpScheduler: as if it had
-# fallen since the first step, so that the rate drops below the peak where the warm-up ends.
-# cosine: NVIDIA/NeMo, core/optim/lr_scheduler.py, CosineAnnealing: half a wave from the peak to the least.
 DECAYS: Mapping[str, Callable[[Schedule, int], float]] = {
+    # HabanaAI/Model-References, deepspeed-bert/schedulers.py, PolyWarmUpScheduler: falls from the peak.
     "habana": _left_since_the_peak,
-    "nvidia": _left_since_the_start,
-    "cosine": _half_a_cosine,
+    # NVIDIA/DeepLearningExamples, LanguageModeling/BERT/schedulers.py, PolyWarmUpScheduler: as if it had
+    # fallen since the first step, so that the rate drops below the peak where the warm-up ends.
+    "nvidia": lambda schedule, step: (schedule.steps - step) / schedule.steps,
+    # NVIDIA/NeMo, core/optim/lr_scheduler.py, CosineAnnealing: half a wave from the peak to the least.
+    "cosine": lambda schedule, step: (1 + math.cos(math.pi * (1 - _left_since_the_peak(schedule, step)))) / 2,
 }

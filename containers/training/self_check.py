@@ -6,7 +6,7 @@ autograd: losses and gradient norms must agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.runtime.collective import Collective, Json
+from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.engines.native.assembly import keeping_ties
@@ -58,8 +58,15 @@ def check_layout(parts: EngineParts, trial: LayoutTrial, collective: Collective)
     wanted = _alone(parts, trial)
     for precision in dict.fromkeys((torch.float32, device.precision)):
         own = replace(parts, model=trial.build(), device=replace(device, precision=precision))
-        difference = _difference(_together(own, trial), wanted, _CLOSE[precision])
-        _judge(own, collective.gather(difference))
+        told = collective.gather(_difference(_together(own, trial), wanted, _CLOSE[precision]))
+        wrong = [rank for rank, difference in enumerate(told) if difference is not None]
+        if wrong:
+            raise WrongNumbers(
+                f"the self-check of {own.layout} in {own.device.precision_name} failed: {told[wrong[0]]} "
+                f"(on {len(wrong)} of {len(told)} ranks, first on rank {wrong[0]})",
+                hint="the recipe smoke tells which layouts are right on these nodes; self_check=no trains "
+                "all the same",
+            )
 
 
 def _together(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
@@ -84,12 +91,21 @@ def _together(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
 
 def _alone(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
     """Train all readers' micro-batches on this rank, without an engine."""
-    model, found = _filled(trial.build(), parts), []
+    model, found = trial.build(), []
+    initial = initial_weights(model, parts.config.seed)
+    with keeping_ties(model):
+        model.to_empty(device=parts.device.place)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
+    make_gradients_dense(model)
+    model.train()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = build_optimizer(parts.config.optimizer, parts.optimizer_groups(trained), is_fused=False)
     for step in range(_STEPS):
-        loss = 0.0
-        for sample, weight in _weights(step, parts.plan):
+        loss, samples = 0.0, [_sample(step, number) for number in range(parts.plan.micro_batches)]
+        for sample in dict.fromkeys(samples):
+            weight = samples.count(sample) / len(samples)
             means = trial.task.forward(model, _moved(trial.inputs(sample), parts))
             (means[0] * weight).backward()
             loss += float(means[0].detach()) * weight
@@ -101,27 +117,8 @@ def _alone(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
     return found
 
 
-def _filled(model: nn.Module, parts: EngineParts) -> nn.Module:
-    """Give a model memory on the device, and the weights that an engine gives it."""
-    initial = initial_weights(model, parts.config.seed)
-    with keeping_ties(model):
-        model.to_empty(device=parts.device.place)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
-    make_gradients_dense(model)
-    return model.train()
-
-
 def _sample(step: int, number: int) -> int:
     return step * _SAMPLES + number % _SAMPLES
-
-
-def _weights(step: int, plan: BatchPlan) -> Iterator[tuple[int, float]]:
-    """Yield each sample of a step with its share of the loss."""
-    samples = [_sample(step, number) for number in range(plan.micro_batches)]
-    for sample in dict.fromkeys(samples):
-        yield sample, samples.count(sample) / len(samples)
 
 
 def _moved(inputs: Inputs, parts: EngineParts) -> Inputs:
@@ -139,14 +136,3 @@ def _difference(found: list[Numbers], wanted: list[Numbers], close: float) -> st
         if not all(abs(one - other) <= close * abs(other) for one, other in pairs):
             return f"{ours} at step {step}, and one rank alone {theirs}"
     return None
-
-
-def _judge(parts: EngineParts, told: list[Json]) -> None:
-    wrong = [rank for rank, difference in enumerate(told) if difference is not None]
-    if wrong:
-        raise WrongNumbers(
-            f"the self-check of {parts.layout} in {parts.device.precision_name} failed: {told[wrong[0]]} "
-            f"(on {len(wrong)} of {len(told)} ranks, first on rank {wrong[0]})",
-            hint="the recipe smoke tells which layouts are right on these nodes; self_check=no trains all "
-            "the same",
-        )

@@ -20,7 +20,7 @@ from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.config import TrainingConfig, refuse_unproved
-from slipway.containers.training.devices import Device, open_device, with_layers
+from slipway.containers.training.devices import Device, open_device, with_backend, with_layers
 from slipway.containers.training.engine import (
     EngineParts,
     StepWatch,
@@ -28,7 +28,6 @@ from slipway.containers.training.engine import (
     build_mesh,
     checkpoint_wire,
     process_group,
-    with_backend,
 )
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.loop import Evaluation, HeldOut, Loop
@@ -121,7 +120,10 @@ def train(
     beginning = begin(trained, shapes, config.resume, brought.start_from)
     for line in _differences(config, beginning.topology, topology):
         place.words.say(line)
-    place.words.say(_opening(place, brought.title))
+    over = place.device.backend if contract.world > 1 else "nothing, alone"
+    place.words.say(
+        f"{brought.title}, {contract.world} rank(s) in {place.device.precision_name}, over {over}"
+    )
     batches = stack.enter_context(brought.open_batches(beginning))
     loop = _loop(parts, place, brought, trained, ending)
     if loop.profiler is not None:
@@ -170,12 +172,6 @@ def _open_place(
         words=Words.of(contract),
         telemetry=stack.enter_context(Telemetry.of(contract)),
     )
-
-
-def _opening(place: Workplace, title: str) -> str:
-    """Return the first line of a training: what is trained, and where."""
-    over = place.device.backend if place.contract.world > 1 else "nothing, alone"
-    return f"{title}, {place.contract.world} rank(s) in {place.device.precision_name}, over {over}"
 
 
 def _engine_parts(config: TrainingConfig, place: Workplace, brought: RecipeParts) -> EngineParts:

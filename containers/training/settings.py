@@ -83,7 +83,9 @@ def split_arguments(
         if not equals:
             mistakes.append(f"{show(argument)} is not key=value, such as seed=1")
         elif key not in kinds:
-            mistakes.append(_unknown(key, kinds))
+            close = difflib.get_close_matches(key, kinds, n=1)
+            told = f"did you mean {close[0]}?" if close else f"settings are {', '.join(kinds)}"
+            mistakes.append(f"{shown(key)} is not a setting; {told}")
         elif key in given:
             mistakes.append(f"{key} is set twice, to {show(given[key])} and {show(text)}; set it once")
         else:
@@ -104,18 +106,10 @@ def read_values(
     return values, mistakes
 
 
-def _unknown(key: str, kinds: Mapping[str, ValueKind]) -> str:
-    close = difflib.get_close_matches(key, kinds, n=1)
-    told = f"did you mean {close[0]}?" if close else f"settings are {', '.join(kinds)}"
-    return f"{shown(key)} is not a setting; {told}"
-
-
 # The kinds of values a setting may have: each reads text strictly, or says what it wanted.
 # [0-9] and not \d: that takes the digits of every script.
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?([eE]-?[0-9]{1,2})?", re.ASCII)
-# Slower than any training: at 0, or near it, one trains for hours and learns nothing.
-_SLOWEST_RATE = 1e-9
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
 _PATH = re.compile(rf"{_NAME}(/{_NAME}){{0,8}}", re.ASCII)
 
@@ -156,7 +150,8 @@ class Number:
         return float(text) if _DECIMAL.fullmatch(text) and self.low <= float(text) <= self.high else None
 
 
-RATE = Number(_SLOWEST_RATE, 1.0)
+# The least is slower than any training: at 0, or near it, one trains for hours and learns nothing.
+RATE = Number(1e-9, 1.0)
 LearningRate = Annotated[float, RATE]
 Share = Annotated[float, Number(0.0, 1.0)]
 

@@ -173,7 +173,9 @@ def address_of_job(contract: LaunchContract, job: str) -> str:
     """Return where another job of this cluster saves."""
     if contract.checkpoints is None:
         raise Refusal("start_from needs a checkpoint folder", hint="set SLIPWAY_CHECKPOINTS")
-    return address_beside(contract.checkpoints, job)
+    if "://" in contract.checkpoints:
+        return f"{contract.checkpoints.rstrip('/').rpartition('/')[0]}/{job}"
+    return str(disk.folder_within(str(Path(contract.checkpoints).parent), *job.split("/")))
 
 
 def shapes_of(model: torch.nn.Module) -> Mapping[str, tuple[int, ...]]:
@@ -200,13 +202,6 @@ def open_storage(address: str) -> Storage:
             hint="give a folder that all nodes share, or s3://bucket/prefix",
         )
     return SCHEMES[scheme](address)
-
-
-def address_beside(address: str, job: str) -> str:
-    """Return where another job of the same place keeps its checkpoints."""
-    if "://" in address:
-        return f"{address.rstrip('/').rpartition('/')[0]}/{job}"
-    return str(disk.folder_within(str(Path(address).parent), *job.split("/")))
 
 
 def _open_bucket(address: str) -> Storage:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from slipway.containers.runtime.checkpoint.boxes import Box, strides
-from slipway.containers.runtime.checkpoint.manifest import StoredPiece, StoredTensor
+from slipway.containers.runtime.checkpoint.manifest import StoredPiece
 from slipway.containers.runtime.checkpoint.resume import Resumed
 from slipway.containers.runtime.checkpoint.storage import FilePiece
 from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor, torch_type
@@ -121,7 +121,18 @@ class SavedState:
         if stored is None:
             raise ForeignTensors(f"{self} holds no {shown(name)}", hint="resume with what saved it")
         asked = Box.whole(stored.shape) if box is None else box
-        return self._read(name, stored, asked)
+        if any(end > side for end, side in zip(asked.ends, stored.shape, strict=True)):
+            raise ForeignTensors(f"{self} holds {shown(name)} as {stored.shape}, and {asked} was asked for")
+        held = [(piece, part) for piece in stored.pieces if (part := piece.box.overlap(asked)) is not None]
+        if len(held) == 1 and held[0][1] == asked:
+            return self._part(name, *held[0])
+        found = torch.empty(asked.shape, dtype=torch_type(stored.dtype))
+        for piece, part in held:
+            found[part.within(asked).slices].copy_(self._part(name, piece, part))
+        filled = sum(part.elements for _, part in held)
+        if filled != asked.elements:
+            raise ForeignTensors(f"{self} holds {filled} of {asked.elements} elements of {shown(name)}")
+        return found
 
     def read_each(self, wanted: Iterable[WantedBox]) -> Iterator[Tensor]:
         """Yield each wanted box, in order; some are read ahead, as far storage answers slowly."""
@@ -129,7 +140,9 @@ class SavedState:
         ahead = 0
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:
             for one in wanted:
-                size = one.box.elements * self._item_bytes(one)
+                stored = self._found.manifest.tensors.get(f"{one.kind}/{one.parameter}")
+                # Without one, `read` tells what is missing.
+                size = one.box.elements * (stored.item_bytes if stored else 0)
                 while coming and (len(coming) == READS_AT_ONCE or ahead + size > AHEAD_BYTES):
                     found, least = coming.popleft()
                     ahead -= least
@@ -138,10 +151,6 @@ class SavedState:
                 ahead += size
             for found, _ in coming:
                 yield found.result()
-
-    def _item_bytes(self, wanted: WantedBox) -> int:
-        stored = self._found.manifest.tensors.get(f"{wanted.kind}/{wanted.parameter}")
-        return stored.item_bytes if stored else 0  # `read` tells what is missing
 
     def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
         """Read each wanted box into its target, in the target's own type.
@@ -189,20 +198,6 @@ class SavedState:
         """Read elements of a piece, from `first` on, into a target's own memory."""
         self._found.fill(name, piece, first, memoryview(room.view(torch.uint8).numpy()))
 
-    def _read(self, name: str, stored: StoredTensor, asked: Box) -> Tensor:
-        if any(end > side for end, side in zip(asked.ends, stored.shape, strict=True)):
-            raise ForeignTensors(f"{self} holds {shown(name)} as {stored.shape}, and {asked} was asked for")
-        held = [(piece, part) for piece in stored.pieces if (part := piece.box.overlap(asked)) is not None]
-        if len(held) == 1 and held[0][1] == asked:
-            return self._part(name, *held[0])
-        found = torch.empty(asked.shape, dtype=torch_type(stored.dtype))
-        for piece, part in held:
-            found[part.within(asked).slices].copy_(self._part(name, piece, part))
-        filled = sum(part.elements for _, part in held)
-        if filled != asked.elements:
-            raise ForeignTensors(f"{self} holds {filled} of {asked.elements} elements of {shown(name)}")
-        return found
-
     def _part(self, name: str, piece: StoredPiece, part: Box) -> Tensor:
         """Read the stretch of a stored piece from the first to the last element of a box in it."""
         dtype = torch_type(self._found.manifest.tensors[name].dtype)
@@ -228,30 +223,26 @@ def _said(shape: tuple[int, ...] | None) -> str:
 
 # Pieces are copied to host memory, so that training continues while they are written.
 # The buffers are kept from the first save on: allocating them takes longer than copying.
-_Key = tuple[str, str, Box]
 
 
 class HostCopy:
     """Keep one copy of a rank's pieces."""
 
     def __init__(self) -> None:
-        self._buffers: dict[_Key, Tensor] = {}
+        self._buffers: dict[tuple[str, str, Box], Tensor] = {}  # by kind and parameter
 
     def take(self, pieces: Iterable[TensorPiece]) -> list[TensorPiece]:
         """Copy the pieces; what was taken before is overwritten."""
         taken = []
         for piece in pieces:
-            buffer = self._buffer((piece.kind, piece.parameter, piece.box), piece.data)
+            key, like = (piece.kind, piece.parameter, piece.box), piece.data
+            buffer = self._buffers.get(key)
+            if buffer is None or buffer.dtype != like.dtype:
+                is_pinned = like.device.type == "cuda"  # which copies to such memory by itself, and faster
+                buffer = torch.empty(like.shape, dtype=like.dtype, pin_memory=is_pinned)
+                self._buffers[key] = buffer
             buffer.copy_(piece.data, non_blocking=buffer.is_pinned())
             taken.append(replace(piece, data=buffer))
         if any(piece.data.is_pinned() for piece in taken):
             torch.cuda.synchronize()  # copies to pinned memory return before they are done
         return taken
-
-    def _buffer(self, key: _Key, like: Tensor) -> Tensor:
-        found = self._buffers.get(key)
-        if found is None or found.dtype != like.dtype:
-            is_pinned = like.device.type == "cuda"  # which copies to such memory by itself, and faster
-            found = torch.empty(like.shape, dtype=like.dtype, pin_memory=is_pinned)
-            self._buffers[key] = found
-        return found

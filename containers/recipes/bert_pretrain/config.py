@@ -6,7 +6,7 @@ A new setting is one field of BertConfig.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -171,17 +171,19 @@ _OWN_FREE_TO_CHANGE = frozenset(
     }
 )
 
-_NO_LEVEL_WITH_NVIDIA = (
-    "schedule=nvidia and constant_share: NVIDIA's schedule has no constant phase; "
-    "set constant_share=0 or schedule=habana"
-)
-
 
 def decode_arguments(arguments: Sequence[str]) -> BertConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     _, values, mistakes = read_settings(BertConfig, arguments, _defaults)
-    mistakes += [reason for is_so, reason in _contradictions(values) if is_so]
-    return made(BertConfig, values, [*mistakes, *engine_mistakes(values), *_no_rate(values)])
+    mistakes += [*_contradictions(values), *engine_mistakes(values)]
+    peak = PEAKS.get((str(values["size"]), values["phase"] if isinstance(values["phase"], int) else 0))
+    has_rate = values["learning_rate"] is not None
+    if peak is not None and not has_rate and values["optimizer"] not in (None, peak.optimizer):
+        # Refuse to train with one optimizer at the rate that was published for another.
+        asked = f"optimizer={values['optimizer']} and no learning_rate"
+        fix = f"set learning_rate, or optimizer={peak.optimizer}"
+        mistakes.append(f"{asked}: the published one of size={values['size']} is for {peak.optimizer}; {fix}")
+    return made(BertConfig, values, mistakes)
 
 
 def decode(given: Mapping[str, str]) -> BertConfig:
@@ -208,46 +210,28 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     return defaults
 
 
-def _no_rate(values: Mapping[str, object]) -> list[str]:
-    """Refuse to train with one optimizer at the rate that was published for another."""
-    peak = PEAKS.get((str(values["size"]), values["phase"] if isinstance(values["phase"], int) else 0))
-    if peak is None or values["learning_rate"] is not None or values["optimizer"] in (None, peak.optimizer):
-        return []
-    asked = f"optimizer={values['optimizer']} and no learning_rate"
-    fix = f"set learning_rate, or optimizer={peak.optimizer}"
-    return [f"{asked}: the published one of size={values['size']} is for {peak.optimizer}; {fix}"]
-
-
-def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
-    both_batches = values["global_batch"] is not None and values["accumulation_steps"] is not None
-    both_lengths = values["steps"] is not None and values["sequences"] is not None
-    shares = [
-        value for name in ("warmup_share", "constant_share") if isinstance(value := values[name], float)
-    ]
-    return [
-        *_held_out_contradictions(values),
-        (values["config"] is not None and values["start_from_model"] is not None, TWO_CONFIGS),
-        (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
-        (both_lengths, "steps and sequences: one follows from the other; set one of them"),
-        (sum(shares) > 1, "warmup_share and constant_share make more than 1: nothing is left; set less"),
-        (values["schedule"] == "nvidia" and values["constant_share"] != 0, _NO_LEVEL_WITH_NVIDIA),
-    ]
-
-
-def _held_out_contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
+def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
     places = [name for name in ("held_out", "held_out_share") if values[name] is not None]
-    is_asked = values["evaluate_every"] is not None
-    return [
-        (
-            is_asked and not places,
-            "evaluate_every and no rows to measure on; set held_out=DATASET or held_out_share=0.01",
-        ),
-        (
-            bool(places) and not is_asked,
-            f"{' and '.join(places)} and no evaluate_every: nothing would be measured; set evaluate_every",
-        ),
-        (len(places) == 2, "held_out and held_out_share: rows come from one of them; set one of them"),
-    ]
+    if values["evaluate_every"] is not None and not places:
+        yield "evaluate_every and no rows to measure on; set held_out=DATASET or held_out_share=0.01"
+    if places and values["evaluate_every"] is None:
+        yield f"{' and '.join(places)} and no evaluate_every: nothing would be measured; set evaluate_every"
+    if len(places) == 2:
+        yield "held_out and held_out_share: rows come from one of them; set one of them"
+    if values["config"] is not None and values["start_from_model"] is not None:
+        yield TWO_CONFIGS
+    if values["global_batch"] is not None and values["accumulation_steps"] is not None:
+        yield "global_batch and accumulation_steps: one follows from the other; set one of them"
+    if values["steps"] is not None and values["sequences"] is not None:
+        yield "steps and sequences: one follows from the other; set one of them"
+    shares = [values["warmup_share"], values["constant_share"]]
+    if sum(share for share in shares if isinstance(share, float)) > 1:
+        yield "warmup_share and constant_share make more than 1: nothing is left; set less"
+    if values["schedule"] == "nvidia" and values["constant_share"] != 0:
+        yield (
+            "schedule=nvidia and constant_share: NVIDIA's schedule has no constant phase; "
+            "set constant_share=0 or schedule=habana"
+        )
 
 
 def plan_batch(config: BertConfig, readers: int) -> BatchPlan:

@@ -49,27 +49,34 @@ class BertBatches:
         reading = Reading(
             rank=self.reader, world=self.plan.readers, global_batch=self.plan.global_batch, seed=self.seed
         )
-        with Loader(dataset, reading, _cursor(beginning)) as loader:
+        cursor = None
+        if beginning.step:
+            try:
+                cursor = Cursor(**beginning.cursor)  # type: ignore[arg-type]  # a wrong field is a TypeError, caught below
+            except TypeError:
+                raise Refusal(
+                    f"{beginning.folder} has no position in the data", hint="start again in another folder"
+                ) from None
+        with Loader(dataset, reading, cursor) as loader:
             yield (self.step_batch(step, batch) for step, batch in enumerate(loader, beginning.step))
 
     def step_batch(self, step: int, batch: Batch) -> StepBatch:
-        rows = batch.arrays
+        rows, plan, micro_batches = batch.arrays, self.plan, []
+        for position in range(plan.accumulation_steps):
+            part = slice(position * plan.micro_batch, (position + 1) * plan.micro_batch)
+            micro_batches.append(
+                MicroBatch(
+                    inputs=inputs_of({name: column[part] for name, column in rows.items()}, self.device),
+                    # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
+                    seed=mixed(self.seed, plan.number(step, self.reader, position)),
+                    weight=1 / plan.accumulation_steps,
+                )
+            )
         return StepBatch(
-            micro_batches=[
-                self._micro_batch(step, position, rows) for position in range(self.plan.accumulation_steps)
-            ],
-            rows=self.plan.global_batch,
-            tokens=self.plan.global_batch * rows["input_ids"].shape[1],
+            micro_batches=micro_batches,
+            rows=plan.global_batch,
+            tokens=plan.global_batch * rows["input_ids"].shape[1],
             cursor=dict(asdict(batch.cursor)),
-        )
-
-    def _micro_batch(self, step: int, position: int, rows: Rows) -> MicroBatch:
-        part = slice(position * self.plan.micro_batch, (position + 1) * self.plan.micro_batch)
-        return MicroBatch(
-            inputs=inputs_of({name: column[part] for name, column in rows.items()}, self.device),
-            # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
-            seed=mixed(self.seed, self.plan.number(step, self.reader, position)),
-            weight=1 / self.plan.accumulation_steps,
         )
 
 
@@ -80,17 +87,6 @@ def inputs_of(rows: Rows, device: Device) -> Inputs:
     # The fused kernels are faster without a mask; but a device that traces would compile both cases.
     without_mask = not device.traces and columns["mask"].all()
     return {**inputs, "mask": None} if without_mask else inputs
-
-
-def _cursor(beginning: Beginning) -> Cursor | None:
-    if not beginning.step:
-        return None
-    try:
-        return Cursor(**beginning.cursor)  # type: ignore[arg-type]  # a wrong field is a TypeError, caught below
-    except TypeError:
-        raise Refusal(
-            f"{beginning.folder} has no position in the data", hint="start again in another folder"
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from slipway.containers.models.folder import (
     read_model_vocabulary,
 )
 from slipway.containers.models.names import Shape
-from slipway.containers.models.published import ModelFolder, load_weights, open_model, read_shape
+from slipway.containers.models.published import load_weights, open_model, read_shape
 from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
 from slipway.containers.recipes.bert_pretrain.config import PEAKS, BertConfig, plan_batch
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
@@ -116,7 +116,12 @@ def build_model(
     if config.start_from_model is None:
         return BertForPreTraining(model_shape(config, contract, dataset))
     folder = open_model(str(below_data(contract, config.start_from_model)))
-    _refuse_other_vocabulary(folder, dataset)
+    # Of another vocabulary, the ids in the data mean other words.
+    if read_model_vocabulary(folder).vocabulary.digest != dataset.manifest.plan.vocabulary_sha256:
+        raise Refusal(
+            f"{dataset.folder} was prepared with another vocabulary than {folder.place} has",
+            hint="prepare the data again with --vocabulary set to the model's vocab.txt",
+        )
     model = BertForPreTraining(_suited(config, folder.shape, folder.place, dataset))
     if fresh := load_weights(model, folder.weights(), _HEADS):
         say(f"{' and '.join(fresh)} of the model start(s) random: {folder.place} has none that fit")
@@ -157,16 +162,6 @@ def _with_settings(config: BertConfig, shape: EncoderShape) -> EncoderShape:
     if config.dropout is None:
         return shape
     return replace(shape, dropout=config.dropout, attention_dropout=config.dropout)
-
-
-def _refuse_other_vocabulary(folder: ModelFolder, dataset: Dataset) -> None:
-    """Refuse data of another vocabulary than the model's, whose ids mean other words."""
-    words = read_model_vocabulary(folder)
-    if words.vocabulary.digest != dataset.manifest.plan.vocabulary_sha256:
-        raise Refusal(
-            f"{dataset.folder} was prepared with another vocabulary than {folder.place} has",
-            hint="prepare the data again with --vocabulary set to the model's vocab.txt",
-        )
 
 
 # The losses of BERT pre-training: masked words and next sentences (Devlin et al. 2018).

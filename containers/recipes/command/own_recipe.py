@@ -70,7 +70,14 @@ def kinds_of(config: object) -> dict[str, ValueKind]:
         hints = get_type_hints(config)
     except Exception as error:  # noqa: BLE001 - a user's annotation may raise anything
         raise BadRecipe(f"a type of Config cannot be read: {error}") from None
-    _refuse_untyped(config, hints)
+    # Class attributes without a type look like settings, but a dataclass ignores them.
+    for name, value in vars(config).items():
+        is_other = callable(value) or isinstance(value, (classmethod, staticmethod, property))
+        if not name.startswith("_") and name not in hints and not is_other:
+            raise BadRecipe(
+                f"setting {name} of Config has no type, so it could never be set",
+                hint=f"write {name}: {type(value).__name__} = {value!r}",
+            )
     return {field.name: _kind(field.name, hints[field.name]) for field in _settable(config)}
 
 
@@ -94,18 +101,6 @@ def read_config(config: type, arguments: Sequence[str]) -> object:
 
 def _settable(config: type) -> list[Field[Any]]:
     return [field for field in fields(config) if field.init]
-
-
-def _refuse_untyped(config: type, hints: Mapping[str, object]) -> None:
-    """Refuse class attributes without a type: they look like settings, but a dataclass ignores them."""
-    for name, value in vars(config).items():
-        is_other = callable(value) or isinstance(value, (classmethod, staticmethod, property))
-        if not name.startswith("_") and name not in hints and not is_other:
-            kind = type(value).__name__
-            raise BadRecipe(
-                f"setting {name} of Config has no type, so it could never be set",
-                hint=f"write {name}: {kind} = {value!r}",
-            )
 
 
 def _kind(name: str, hint: object) -> ValueKind:

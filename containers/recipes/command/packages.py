@@ -40,7 +40,15 @@ def ensure_packages(root: Path, requirements: str, folder: Path) -> Path:
 
     def install(environment: Path) -> None:
         sweep(root, PREFIX, _KEPT_SECONDS)
-        _install(environment, requirements, folder)
+        venv = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
+        _run(venv, folder, "make an environment")
+        sites = [path for path in sys.path if Path(path).name in _SITES]
+        # addsitedir, and no plain path: what the image has by way of .pth files counts as well.
+        lines = [f"import site; site.addsitedir({path!r})\n" for path in sites]
+        (_site(environment) / "_image.pth").write_text("".join(lines), encoding="utf-8")
+        print(f"installing {requirements}", file=sys.stderr, flush=True)
+        pip = [str(environment / "bin" / "python"), "-m", "pip"]
+        _run([*pip, "install", "--requirement", requirements], folder, f"install {requirements}")
 
     return hold(root, name, install)
 
@@ -53,17 +61,6 @@ def with_packages(environment: Mapping[str, str], packages: Path) -> dict[str, s
         "PATH": os.pathsep.join((str(packages / "bin"), environment.get("PATH", os.defpath))),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(_site(packages)), environment.get("PYTHONPATH")))),
     }
-
-
-def _install(environment: Path, requirements: str, folder: Path) -> None:
-    _run([sys.executable, "-m", "venv", "--without-pip", str(environment)], folder, "make an environment")
-    sites = [path for path in sys.path if Path(path).name in _SITES]
-    # addsitedir, and no plain path: what the image has by way of .pth files counts as well.
-    lines = [f"import site; site.addsitedir({path!r})\n" for path in sites]
-    (_site(environment) / "_image.pth").write_text("".join(lines), encoding="utf-8")
-    python = str(environment / "bin" / "python")
-    print(f"installing {requirements}", file=sys.stderr, flush=True)
-    _run([python, "-m", "pip", "install", "--requirement", requirements], folder, f"install {requirements}")
 
 
 def _site(environment: Path) -> Path:

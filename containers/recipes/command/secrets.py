@@ -23,18 +23,15 @@ def read_secrets(names: Mapping[str, str], client: Any = None) -> dict[str, str]
     """Return the value for each variable; `names` holds the secrets' names without SECRETS_PREFIX."""
     if not names:
         return {}
-    asked = client or _client()
-    return {variable: _read(f"{SECRETS_PREFIX}{name}", asked) for variable, name in names.items()}
-
-
-def _client() -> Any:
-    try:
-        # botocore alone does not read AWS_REGION, which launchers are told.
-        return import_module("boto3").client("secretsmanager", region_name=os.environ.get("AWS_REGION"))
-    except ImportError:
-        raise Refusal(
-            "this image has no boto3, which reads secrets", hint="name boto3 in a file for --requirements"
-        ) from None
+    if client is None:
+        try:
+            # botocore alone does not read AWS_REGION, which launchers are told.
+            client = import_module("boto3").client("secretsmanager", region_name=os.environ.get("AWS_REGION"))
+        except ImportError:
+            raise Refusal(
+                "this image has no boto3, which reads secrets", hint="name boto3 in a file for --requirements"
+            ) from None
+    return {variable: _read(f"{SECRETS_PREFIX}{name}", client) for variable, name in names.items()}
 
 
 def _read(name: str, client: Any) -> str:

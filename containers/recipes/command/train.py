@@ -30,12 +30,10 @@ from slipway.containers.training.rank import run_rank
 
 # The command runs in the user's folder, with torchrun's variables, and no process of ours in between.
 # The launcher has set the variables of torch.distributed (containers/runtime/contract). To set variables of
-# other starters, add a row to _told_to_all, or to _told_to_starters for one that starts a node's processes.
+# other starters, add them to command_environment.
 PREFIX = "attempt-"
 _NAME_LENGTH = 16
 _PYTHON = "python"
-# Python ignores these signals from its start, and a program that it becomes would ignore them, too.
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class NoProgram(Refusal):
@@ -53,7 +51,14 @@ class NotExecutable(Refusal):
 def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) -> NoReturn:
     """Unpack the folder and install its requirements, once per node, and become the command."""
     root = folder_root()
-    folder = _own_folder(config, contract, root)
+    # For this attempt alone, on this node: a command may write to its working directory.
+    own = f"{contract.run}\0{contract.attempt}\0{contract.node}\0{config.digest}"
+
+    def unpack(folder: Path) -> None:
+        sweep(root, PREFIX)
+        unpack_source(config.source, config.digest, folder, contract.account)
+
+    folder = hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:_NAME_LENGTH]}", unpack)
     environment = {
         **command_environment(os.environ, contract, is_per_node=config.is_per_node),
         **config.environment,
@@ -70,40 +75,22 @@ def command_environment(
     environment: Mapping[str, str], contract: LaunchContract, *, is_per_node: bool
 ) -> dict[str, str]:
     """Return the rank's environment, with the variables that other starters than torch read."""
-    told = {**_told_to_all(contract), **(_told_to_starters(contract, environment) if is_per_node else {})}
+    told = {"NODE_RANK": str(contract.node), "NNODES": str(contract.nodes)}
+    if is_per_node:  # torch.distributed.run reads its options from PET_ and the option's name
+        told |= {
+            "PET_NNODES": str(contract.nodes),
+            "PET_NODE_RANK": str(contract.node),
+            "PET_MASTER_ADDR": contract.main_address,
+            "PET_MASTER_PORT": str(contract.main_port),
+        }
+        if devices := environment.get(variables.ACCELERATORS):
+            told["PET_NPROC_PER_NODE"] = devices
     own = str(Path(sys.executable).parent)  # `python` is what the image's recipes run in
     return {
         **environment,
         **told,
         "PATH": os.pathsep.join((own, environment.get("PATH", os.defpath))),
     }
-
-
-def _told_to_all(contract: LaunchContract) -> dict[str, str]:
-    return {"NODE_RANK": str(contract.node), "NNODES": str(contract.nodes)}
-
-
-def _told_to_starters(contract: LaunchContract, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return torchrun's options as variables: torch.distributed.run reads PET_ and the option's name."""
-    told = {
-        "PET_NNODES": str(contract.nodes),
-        "PET_NODE_RANK": str(contract.node),
-        "PET_MASTER_ADDR": contract.main_address,
-        "PET_MASTER_PORT": str(contract.main_port),
-    }
-    devices = environment.get(variables.ACCELERATORS)
-    return {**told, **({"PET_NPROC_PER_NODE": devices} if devices else {})}
-
-
-def _own_folder(config: CommandConfig, contract: LaunchContract, root: Path) -> Path:
-    """Return a folder on this node for this attempt alone: a command may write to its working directory."""
-    own = f"{contract.run}\0{contract.attempt}\0{contract.node}\0{config.digest}"
-
-    def unpack(folder: Path) -> None:
-        sweep(root, PREFIX)
-        unpack_source(config.source, config.digest, folder, contract.account)
-
-    return hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:_NAME_LENGTH]}", unpack)
 
 
 def _make_folders(contract: LaunchContract) -> None:
@@ -118,12 +105,19 @@ def _become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     program = _program(words[0], environment["PATH"])
     sys.stdout.flush()
     sys.stderr.flush()
-    for number in _IGNORED_BY_PYTHON:
+    # Python ignores these from its start, and a program that it becomes would ignore them, too.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(program, list(words), environment)  # noqa: S606  # without a shell, on purpose
+    except FileNotFoundError:
+        raise NoProgram(
+            f"what the first line of '{words[0]}' names is not in this image", hint=_LOOK
+        ) from None
     except OSError as error:
-        raise _cannot_run(words[0], error) from None
+        raise NotExecutable(
+            f"the command '{words[0]}' cannot be run: {error.strerror}", hint=f"python {words[0]}, or bash"
+        ) from None
 
 
 def _program(word: str, path: str) -> str:
@@ -147,14 +141,6 @@ def _program(word: str, path: str) -> str:
 
 
 _LOOK = "correct it, bring it with --requirements, or choose an image that has it"
-
-
-def _cannot_run(word: str, error: OSError) -> Refusal:
-    if isinstance(error, FileNotFoundError):
-        return NoProgram(f"what the first line of '{word}' names is not in this image", hint=_LOOK)
-    return NotExecutable(
-        f"the command '{word}' cannot be run: {error.strerror}", hint=f"python {word}, or bash"
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

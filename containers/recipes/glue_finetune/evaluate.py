@@ -146,7 +146,11 @@ class FinetuneEnd:
     def finish(self, trained: Trained) -> None:
         scores, contract = self.scoring.run(f"the last of {trained.steps} steps"), trained.contract
         if contract.rank == 0 and contract.logs:
-            write_scores(Path(contract.logs), self.scoring.task.name, _defined(scores))
+            told: dict[str, Json] = {  # an undefined metric is null
+                split: {name: None if math.isnan(value) else value for name, value in each.items()}
+                for split, each in scores.items()
+            }
+            write_scores(Path(contract.logs), self.scoring.task.name, told)
         if contract.rank == 0 and trained.checkpoints is not None:
             model, storage = self.scoring.model, trained.checkpoints.storage
             saved = newest_saved(storage, model)
@@ -154,11 +158,3 @@ class FinetuneEnd:
             with storage.beside() as beside:
                 folder = write_classifier(beside, model, weights, self.pretrained, self.scoring.task)
             self.say(f"the model is in {storage}/{folder.name}")
-
-
-def _defined(scores: Mapping[str, Mapping[str, float]]) -> dict[str, Json]:
-    """Return the scores by set; an undefined metric is null."""
-    return {
-        split: {name: None if math.isnan(value) else value for name, value in each.items()}
-        for split, each in scores.items()
-    }

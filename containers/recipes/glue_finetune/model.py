@@ -18,8 +18,6 @@ from slipway.containers.models.published import load_weights
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import (
     Batches,
-    Data,
-    Rows,
     inputs_of,
     open_data,
     plan_batch,
@@ -30,9 +28,8 @@ from slipway.containers.recipes.glue_finetune.pretrained import (
     read_pretrained,
     refuse_long_rows,
 )
-from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.layout import BatchPlan, at_most, dealt
+from slipway.containers.training.layout import at_most, dealt
 from slipway.containers.training.report import Say, mixed
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
@@ -80,7 +77,13 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
         model=model,
         plan=plan,
         schedule=build_schedule(config, batches),
-        identity=training_identity(config, plan, pretrained, data),
+        identity={
+            **config.identity(),
+            "global_batch": plan.global_batch,
+            "micro_batch": plan.micro_batch,
+            "rows_sha256": data.train.digest,
+            "model_sha256": pretrained.digest,
+        },
         open_batches=lambda beginning: nullcontext(own.after(beginning.step)),
         epsilon=TRAINER_EPSILON,
         after=ending.after,
@@ -89,15 +92,13 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
 
 
 def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
-    pretrained = read_pretrained(_place_of_model(config, contract), bucket_owner=contract.account)
+    if config.start_from is None:
+        place = address_of_input(contract, config.model)
+    else:
+        place = f"{address_of_job(contract, config.start_from)}/{FOLDER}"
+    pretrained = read_pretrained(place, bucket_owner=contract.account)
     refuse_long_rows(pretrained, config.max_length)
     return pretrained
-
-
-def _place_of_model(config: GlueConfig, contract: LaunchContract) -> str:
-    if config.start_from is None:
-        return address_of_input(contract, config.model)
-    return f"{address_of_job(contract, config.start_from)}/{FOLDER}"
 
 
 def build_model(config: GlueConfig, pretrained: Pretrained, task: Task, say: Say) -> Classifier:
@@ -121,19 +122,6 @@ def build_schedule(config: GlueConfig, batches: Batches) -> Schedule:
         warmup_share=config.warmup_share,
         decay_power=1.0,
     )
-
-
-def training_identity(
-    config: GlueConfig, plan: BatchPlan, pretrained: Pretrained, data: Data
-) -> dict[str, Json]:
-    """Return the facts that all ranks, and a resumed training, must share."""
-    return {
-        **config.identity(),
-        "global_batch": plan.global_batch,
-        "micro_batch": plan.micro_batch,
-        "rows_sha256": data.train.digest,
-        "model_sha256": pretrained.digest,
-    }
 
 
 # The loss of fine-tuning, and its batches.
@@ -170,19 +158,19 @@ class GlueBatches:
         # Of an epoch's last rows a reader may have none: it goes through others' for nothing, since all ranks
         # must send their gradients before their sums.
         share = plan.readers / rows if mine else 0.0
+        made = []
+        for number in mine or [0]:
+            inputs, labels = inputs_of(self.examples, micro_batches[number], self.place)
+            made.append(
+                MicroBatch(
+                    inputs={**inputs, "labels": labels},
+                    # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
+                    seed=mixed(self.seed, step * plan.micro_batches + number),
+                    weight=len(micro_batches[number]) * share,
+                )
+            )
         return StepBatch(
-            micro_batches=[
-                self._micro_batch(step, number, micro_batches[number], share) for number in mine or [0]
-            ],
+            micro_batches=made,
             rows=rows,
             tokens=sum(int(self.batches.lengths[each].sum()) for each in micro_batches),
-        )
-
-    def _micro_batch(self, step: int, number: int, rows: Rows, share: float) -> MicroBatch:
-        inputs, labels = inputs_of(self.examples, rows, self.place)
-        return MicroBatch(
-            inputs={**inputs, "labels": labels},
-            # A seed per micro-batch, not per rank: dropout is the same however the batch is shared.
-            seed=mixed(self.seed, step * self.batches.plan.micro_batches + number),
-            weight=len(rows) * share,
         )

@@ -86,17 +86,14 @@ def write_classifier(
 ) -> Path:
     """Write the fine-tuned model to `beside` atomically, as a directory that transformers loads."""
     sizes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    config = {**pretrained.config, **_head(task, pretrained.shape.family)}
-    files = described(config, pretrained.pieces.files())
-    return write_model(beside, ModelPlan(shape=model.shape, sizes=sizes), weights.__getitem__, files)
-
-
-def _head(task: Task, family: str) -> dict[str, object]:
     names = task.labels or ("score",)
-    return {
-        "architectures": [_CLASSES[family]],
+    config = {
+        **pretrained.config,
+        "architectures": [_CLASSES[pretrained.shape.family]],
         "finetuning_task": task.name,
         "problem_type": "regression" if task.is_regression else "single_label_classification",
         "id2label": dict(enumerate(names)),
         "label2id": {name: number for number, name in enumerate(names)},
     }
+    files = described(config, pretrained.pieces.files())
+    return write_model(beside, ModelPlan(shape=model.shape, sizes=sizes), weights.__getitem__, files)

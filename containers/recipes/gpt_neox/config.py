@@ -155,17 +155,14 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
     if (values["held_out"] is None) != (values["evaluate_every"] is None):
         yield "held_out and evaluate_every belong together: rows to measure on, and how often; set both"
     if values["sequence_parallel"] == "yes":
-        yield from _sequence_mistakes(values["length"], values["tensor"])
+        length, tensor = values["length"], values["tensor"]
+        if isinstance(length, int) and isinstance(tensor, int) and length % tensor:
+            yield (
+                f"sequence_parallel=yes: tensor={tensor} does not divide a row of length={length}; "
+                "set a length that it divides"
+            )
     if "neuron" in (values["engine"], values["device"]):
         yield from neuron_mistakes(values)
-
-
-def _sequence_mistakes(length: object, tensor: object) -> Iterator[str]:
-    if isinstance(length, int) and isinstance(tensor, int) and length % tensor:
-        yield (
-            f"sequence_parallel=yes: tensor={tensor} does not divide a row of length={length}; "
-            "set a length that it divides"
-        )
 
 
 def neuron_mistakes(values: Mapping[str, object]) -> Iterator[str]:

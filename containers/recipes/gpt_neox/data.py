@@ -97,7 +97,13 @@ class TokenBatches:
 
     @contextmanager
     def open(self, corpus: Corpus, beginning: Beginning) -> Iterator[Iterator[StepBatch]]:
-        _check_cursor(corpus, beginning)
+        cursor = beginning.cursor
+        if beginning.step and (not isinstance(cursor, dict) or cursor.get("corpus") != corpus.identity):
+            raise Refusal(
+                f"{beginning.folder} was trained on other tokens, or rows of another length, than "
+                f"{corpus.name}",
+                hint="resume with the data that it was trained on, or start again in another folder",
+            )
         yield (self.step_batch(corpus, step) for step in count(beginning.step))
 
     def step_batch(self, corpus: Corpus, step: int) -> StepBatch:
@@ -188,14 +194,3 @@ def _meaning(vocabulary: BpeVocabulary) -> tuple[object, ...]:
     """Return the ids of all tokens, to compare: the same vocabulary can be written as different files."""
     found = json.loads(vocabulary.json)
     return found["model"]["vocab"], dict(vocabulary.added)
-
-
-def _check_cursor(corpus: Corpus, beginning: Beginning) -> None:
-    if not beginning.step:
-        return
-    cursor = beginning.cursor
-    if not isinstance(cursor, dict) or cursor.get("corpus") != corpus.identity:
-        raise Refusal(
-            f"{beginning.folder} was trained on other tokens, or rows of another length, than {corpus.name}",
-            hint="resume with the data that it was trained on, or start again in another folder",
-        )

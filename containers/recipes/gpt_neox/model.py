@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from slipway.containers.models.published import (
     refuse_missing,
 )
 from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
-from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, check_tokens, open_corpus
+from slipway.containers.recipes.gpt_neox.data import TokenBatches, check_tokens, open_corpus
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -45,14 +45,19 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
     settings = compile_settings(config, shape, place)
     if config.steps is None and config.compiled == "same":
         check_compiled(settings, place.words.say)
-    corpus, held_out = _open_corpora(config, place, shape.vocabulary)
+    corpus = open_corpus(place.contract, config, config.data, shape.vocabulary)
+    held_out = None
+    if config.held_out is not None:
+        held_out = open_corpus(place.contract, config, config.held_out, shape.vocabulary)
     batches = TokenBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
     schedule = build_schedule(config)
 
     def finish(trained: Trained) -> None:
         if place.contract.rank == 0:
-            for line in _leave(config, trained, settings, shape):
-                place.words.say(line)
+            if config.steps is not None:
+                place.words.say(write_compiled(settings))
+            elif trained.checkpoints is not None:
+                place.words.say(export(trained.checkpoints.storage, shape))
 
     return RecipeParts(
         title=_title(config, corpus.name),
@@ -70,24 +75,6 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
         trial=lambda: decoder_trial(small_shape(shape, place.layout, config.stages_per_rank)),
         finish=finish,
     )
-
-
-def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> tuple[Corpus, Corpus | None]:
-    """Open the tokens to train on, and those that are only measured on."""
-    corpus = open_corpus(place.contract, config, config.data, vocabulary)
-    if config.held_out is None:
-        return corpus, None
-    return corpus, open_corpus(place.contract, config, config.held_out, vocabulary)
-
-
-def _leave(
-    config: GptNeoxConfig, trained: Trained, settings: CompileSettings, shape: DecoderShape
-) -> Iterator[str]:
-    """Write the model, or a record of what was compiled; yield a line that says so."""
-    if config.steps is not None:
-        yield write_compiled(settings)
-    elif trained.checkpoints is not None:
-        yield export(trained.checkpoints.storage, shape)
 
 
 def build_schedule(config: GptNeoxConfig) -> Schedule:

@@ -158,25 +158,27 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
     if values["held_out"] is not None and values["task"] == "sst2":
         yield "held_out and task=sst2: its validation set is measured on; leave held_out out"
     if values["sequence_parallel"] == "yes":
-        yield from _sharing_mistakes(values)
+        tensor = values["tensor"]
+        if isinstance(tensor, int) and CUT_MULTIPLE % tensor:
+            yield (
+                f"sequence_parallel=yes: tensor={tensor} does not divide {CUT_MULTIPLE}, of which rows are "
+                "made multiples; set a divisor of it"
+            )
+        if values["lora_rank"]:
+            yield "sequence_parallel=yes and lora_rank: adapters see whole rows; leave sequence_parallel out"
     if values["evaluate_every"] is not None:
         yield "evaluate_every: this recipe measures by epochs; set evaluate=epoch instead"
     if values["engine"] == "smp":
         yield from _smp_mistakes(values)
     if values["model"] is None and values["size"] == DRAWN:
-        yield from _cut_mistakes(values, DRAWN)
-
-
-def _sharing_mistakes(values: Mapping[str, object]) -> Iterator[str]:
-    """Yield a line for each setting by which tensor ranks cannot share the tokens of rows."""
-    tensor = values["tensor"]
-    if isinstance(tensor, int) and CUT_MULTIPLE % tensor:
-        yield (
-            f"sequence_parallel=yes: tensor={tensor} does not divide {CUT_MULTIPLE}, of which rows are made "
-            "multiples; set a divisor of it"
-        )
-    if values["lora_rank"]:
-        yield "sequence_parallel=yes and lora_rank: adapters see whole rows; leave sequence_parallel out"
+        # What a laptop can tell of a layout: of published weights, config.json decides, where they lie.
+        known, tensor, length = KNOWN_SIZES[DRAWN], values["tensor"], values["length"]
+        if isinstance(tensor, int) and known.heads % tensor:
+            heads = f"the {known.heads} heads of size={DRAWN}"
+            yield f"tensor={tensor} does not divide {heads}; set a divisor of them"
+        if isinstance(length, int) and length > known.positions:
+            places = f"the {known.positions} positions of size={DRAWN}"
+            yield f"length={length} is above {places}; set that at most"
 
 
 def _smp_mistakes(values: Mapping[str, object]) -> Iterator[str]:
@@ -192,15 +194,6 @@ def _smp_mistakes(values: Mapping[str, object]) -> Iterator[str]:
     keeps = values["checkpoint_activations"]
     if keeps not in (None, "none", "layer"):
         yield f"checkpoint_activations={keeps} with engine=smp: it measures no memory; set layer"
-
-
-def _cut_mistakes(values: Mapping[str, object], size: str) -> Iterator[str]:
-    """Yield what a laptop can tell of a layout: of published weights, config.json decides, where they lie."""
-    known, tensor, length = KNOWN_SIZES[size], values["tensor"], values["length"]
-    if isinstance(tensor, int) and known.heads % tensor:
-        yield f"tensor={tensor} does not divide the {known.heads} heads of size={size}; set a divisor of them"
-    if isinstance(length, int) and length > known.positions:
-        yield f"length={length} is above the {known.positions} positions of size={size}; set that at most"
 
 
 # Fine-tuning of GPT-J as the planner and the submitters see it. Standard library only: a laptop reads it.

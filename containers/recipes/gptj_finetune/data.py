@@ -223,7 +223,10 @@ class RowLayout:
         """Return words, the places in them that count, and what comes next there."""
         lengths = rows.lengths
         size = max(size, self.size_of(lengths))
-        begins = self._begins(lengths, size)
+        if self.is_packed:
+            begins = np.cumsum(lengths) - lengths
+        else:
+            begins = np.arange(len(lengths), dtype=np.int64) * size
         words = np.zeros(size if self.is_packed else size * len(rows), dtype=np.int64)
         scored, labels = [], []
         for row, (at, length) in enumerate(zip(begins.tolist(), lengths.tolist(), strict=True)):
@@ -232,24 +235,17 @@ class RowLayout:
             first = int(rows.firsts[row])
             scored.append(np.arange(at + first - 1, at + length))
             labels.append(tokens[first:])
+        packed = None
+        if self.is_packed:  # what is left of the size is a last row
+            left = size - int(lengths.sum())
+            packed = torch.from_numpy(np.append(lengths, left) if left else lengths.copy())
         return {
             "words": torch.from_numpy(words).view(1 if self.is_packed else len(rows), size).to(device.place),
             "scored": torch.from_numpy(np.concatenate(scored)).to(device.place),
             "labels": torch.from_numpy(np.concatenate(labels).astype(np.int64)).to(device.place),
             # On the processor, which decides by them what is computed.
-            "lengths": torch.from_numpy(_filled(lengths, size)) if self.is_packed else None,
+            "lengths": packed,
         }
-
-    def _begins(self, lengths: Rows, size: int) -> Rows:
-        if self.is_packed:
-            return np.cumsum(lengths) - lengths
-        return np.arange(len(lengths), dtype=np.int64) * size
-
-
-def _filled(lengths: Rows, size: int) -> Rows:
-    """Return the lengths, and a last row of what is left of the size."""
-    left = size - int(lengths.sum())
-    return np.append(lengths, left) if left else lengths.copy()
 
 
 # Turn texts into rows of tokens: a sentence with the word for its label, or documents cut at a length.

@@ -93,7 +93,13 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
         model=model,
         plan=plan,
         schedule=schedule,
-        identity=_identity(config, schedule, origin, data),
+        identity={
+            **config.identity(),
+            **origin.shape.identity,
+            "steps": schedule.steps,
+            "rows_sha256": data.train.identity,
+            "model_sha256": origin.fingerprint(),
+        },
         open_batches=lambda beginning: nullcontext(own.after(beginning.step)),
         betas=(config.beta1, config.beta2),
         epsilon=config.epsilon,
@@ -148,7 +154,14 @@ class Cutting:
             return
         told: Json = None
         if collective.rank == 0:
-            costs = self._costs()
+            device = self.place.device
+            costs = profile(
+                self.model.shape,
+                device,
+                (config.micro_batch, config.length),
+                recomputes=config.checkpoint_activations != "none",
+                measure=seconds(device),
+            )
             told = [costs.first, costs.last, *costs.layers]
         found = collective.gather(told)[0]
         assert isinstance(found, list), "the first rank sent its costs"
@@ -156,16 +169,6 @@ class Cutting:
         counts = balanced(Costs(first=first, layers=layers, last=last), config.stages)
         self.model.stage_layers = counts
         self.place.words.say(f"stages have {', '.join(map(str, counts))} layers, by what they take here")
-
-    def _costs(self) -> Costs:
-        device = self.place.device
-        return profile(
-            self.model.shape,
-            device,
-            (self.config.micro_batch, self.config.length),
-            recomputes=self.config.checkpoint_activations != "none",
-            measure=seconds(device),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,18 +226,6 @@ def small_trial(config: GptjConfig, shape: DecoderShape, layout: Layout) -> Layo
         }
 
     return LayoutTrial(build=lambda: _unfilled(config, small, None), task=CausalTask(), inputs=inputs)
-
-
-def _identity(
-    config: GptjConfig, schedule: Schedule, origin: StartingModel, data: TuningData
-) -> dict[str, Json]:
-    return {
-        **config.identity(),
-        **origin.shape.identity,
-        "steps": schedule.steps,
-        "rows_sha256": data.train.identity,
-        "model_sha256": origin.fingerprint(),
-    }
 
 
 # The model at the start of tuning, and its vocabulary: a published folder, or the tiny one with new weights.
@@ -342,9 +333,11 @@ class CausalTask:
 
     def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor:
         """Run the model, or one stage of a pipeline, from words or the hidden state before it."""
-        outputs: Tensor = stage(
-            inputs["words"] if hidden is None else hidden, _packed(inputs), inputs["scored"]
-        )
+        lengths, scored = inputs.get("lengths"), inputs["scored"]
+        assert scored is not None, "every row has a token that counts"
+        # On the meta device only shapes count, which are as of one row.
+        rows = None if lengths is None or lengths.is_meta else PackedRows.of(lengths, scored.device)
+        outputs: Tensor = stage(inputs["words"] if hidden is None else hidden, rows, scored)
         return outputs
 
     def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
@@ -362,13 +355,6 @@ class CausalTask:
         of_other = pairs.gather(1, 1 - wanted[:, None])[:, 0]
         # A tie is no answer.
         return torch.stack([-of_wanted.mean(), (of_wanted > of_other).float().mean()])
-
-
-def _packed(inputs: Inputs) -> PackedRows | None:
-    """Return the rows that lie end to end; on the meta device only shapes count, which are as of one row."""
-    lengths, scored = inputs.get("lengths"), inputs["scored"]
-    assert scored is not None, "every row has a token that counts"
-    return None if lengths is None or lengths.is_meta else PackedRows.of(lengths, scored.device)
 
 
 # Write the tuned model as a folder for transformers, and LoRA's adapters as a folder for peft.

@@ -66,40 +66,31 @@ def prepare_share(config: PrepareConfig, contract: LaunchContract, _stack: ExitS
     )
     output = within(root, config.output or f"phase{config.phase}")
     share = Share(workers=workers_of(contract), array_index=contract.rank, array_size=contract.world)
+    origin = origin_of(source)
     if contract.rank:  # the first claims the folder for all; two at once would take each other for strangers
-        _wait_for_claim(output, origin_of(source))
+        wait_for_claim(output, output / PLAN)
+        # Until it sees the same objects as this one: an earlier job may have seen others.
+        where = origin.location or "the input"
+        changed = f"rank 0 sees another version of {where}: it changed while the job started"
+        wait_until(lambda: read_origin(output) == origin, changed, CLAIM_SECONDS)
     prepare(source, settings, output, share, config.shards)
     if contract.rank == 0:
-        merge_when_all_are_made(output, origin_of(source))
+        merge_when_all_are_made(output, origin)
 
 
 def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, source: Source) -> Vocabulary:
     if config.vocabulary is not None:
         return vocabulary_at(config.vocabulary, root, contract)
-    trained = within(root, f"{_named(config.input)}.vocab.txt")
+    name = config.input
+    if is_remote(name):  # of text from elsewhere: two buckets may have prefixes of one name
+        last = re.sub(r"[^A-Za-z0-9._-]", "-", name.rstrip("/").rpartition("/")[2])
+        name = f"{last[:64]}-{sha256(name.encode()).hexdigest()[:8]}"
+    trained = within(root, f"{name}.vocab.txt")
     is_cased = config.cased == "yes"
     write_once(
         contract, trained, lambda path: write_vocabulary(train(source, TRAINED_ENTRIES, cased=is_cased), path)
     )
     return read_vocabulary(trained)
-
-
-def _named(text: str) -> str:
-    """Return a file name for text from elsewhere: two buckets may have prefixes of one name."""
-    if not is_remote(text):
-        return text
-    last = re.sub(r"[^A-Za-z0-9._-]", "-", text.rstrip("/").rpartition("/")[2])
-    return f"{last[:64]}-{sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
-    """Wait until the first rank sees the same objects as this one; an earlier job may have seen others."""
-    wait_for_claim(output, output / PLAN)
-    wait_until(
-        lambda: read_origin(output) == origin,
-        f"rank 0 sees another version of {origin.location or 'the input'}: it changed while the job started",
-        CLAIM_SECONDS,
-    )
 
 
 def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:

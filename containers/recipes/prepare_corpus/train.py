@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.corpus.work import (
@@ -68,8 +67,11 @@ def _finish(config: CorpusConfig, work: CorpusWork) -> None:
         return record is not None
 
     wait_for_all(every, is_made, f"parts of {work.folder} are missing")
-    print(_summary(work.folder, records), flush=True)
-    if not any(record.documents for record in records):
+    documents, others = sum(record.documents for record in records), sum(record.others for record in records)
+    size = sum(record.bytes for record in records)
+    made = f"{documents} documents, {size / 1e6:.1f} MB in {len(records)} parts"
+    print(f"{work.folder}: {made}; {others} pages hold no passage", flush=True)
+    if not documents:
         raise DataError(
             f"the {len(work.parts)} parts of the input hold no documents",
             hint=f"look at its files, and whether their text is in the field '{config.field}'",
@@ -82,13 +84,6 @@ def _finish(config: CorpusConfig, work: CorpusWork) -> None:
         write_vocabulary(vocabulary, unfinished)
         unfinished.replace(path)
         print(f"{path}: {len(vocabulary.entries)} entries", flush=True)
-
-
-def _summary(folder: Path, records: list[PartRecord]) -> str:
-    documents, others = sum(record.documents for record in records), sum(record.others for record in records)
-    size = sum(record.bytes for record in records)
-    made = f"{documents} documents, {size / 1e6:.1f} MB in {len(records)} parts"
-    return f"{folder}: {made}; {others} pages hold no passage"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -72,8 +72,15 @@ def prepare_share(config: TokensConfig, contract: LaunchContract, _stack: ExitSt
     job = range(index, len(work.parts), size)
     numbers = job[contract.rank :: contract.world]
     make_parts(work, numbers, workers_of(contract), NAME)
-    if contract.rank == 0:
-        _finish(work, job)
+    if contract.rank:
+        return
+    wait_for_all(job, partial(is_made, work), f"parts of {work.folder} are missing")
+    manifest = merge_tokens(work)
+    if manifest is None:
+        made = len(records_of(work, range(len(work.parts))))
+        print(f"{work.folder}: {made} of {len(work.parts)} parts are made; the array's last job merges them")
+    else:
+        print(_summary(work.folder, manifest), flush=True)
 
 
 def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract: LaunchContract) -> TokenWork:
@@ -92,16 +99,6 @@ def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract:
         end_of_document=end,
         engine=engine,
     )
-
-
-def _finish(work: TokenWork, job: range) -> None:
-    wait_for_all(job, partial(is_made, work), f"parts of {work.folder} are missing")
-    manifest = merge_tokens(work)
-    if manifest is None:
-        made = len(records_of(work, range(len(work.parts))))
-        print(f"{work.folder}: {made} of {len(work.parts)} parts are made; the array's last job merges them")
-    else:
-        print(_summary(work.folder, manifest), flush=True)
 
 
 def _vocabulary(place: str, root: Path, contract: LaunchContract) -> BpeVocabulary:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,7 +77,7 @@ def open_run(
             telemetry=telemetry,
             ending=ShutdownWatch(contract),
             checkpoints=checkpoints,
-            folder=hold(root, f"{_PREFIX}{contract.run}-{contract.attempt}-{contract.rank}", _nothing),
+            folder=hold(root, f"{_PREFIX}{contract.run}-{contract.attempt}-{contract.rank}", lambda _: None),
         )
 
 
@@ -115,13 +116,12 @@ class TunedRun:
         )
         trainer.remove_callback(PrinterCallback)  # every line of it is one of ours, too
         trainer.add_callback(StepCallback(run=self, saving=saving, plan=plan, rows=rows))
-        trainer.train(resume_from_checkpoint=None if found is None else str(self._files_of(found)))
+        resumed = None
+        if found is not None:  # its folder is written once per node, from the verified bytes
+            name = f"{_PREFIX}{self.contract.run}-{self.contract.attempt}-{found.step}-files"
+            resumed = str(hold(folder_root(), name, partial(write_files, found)))
+        trainer.train(resume_from_checkpoint=resumed)
         self._write_model(trainer)
-
-    def _files_of(self, found: Resumed) -> Path:
-        """Return the Trainer's checkpoint as a folder, written once per node from the verified bytes."""
-        name = f"{_PREFIX}{self.contract.run}-{self.contract.attempt}-{found.step}-files"
-        return hold(folder_root(), name, lambda folder: write_files(found, folder))
 
     def _write_model(self, trainer: Any) -> None:
         if self.checkpoints is None:
@@ -275,7 +275,3 @@ class StepCallback(TrainerCallback):
         each = self.plan.global_batch
         done = (step - 1) % math.ceil(self.rows / each) * each
         return min(each, self.rows - done)
-
-
-def _nothing(_folder: Path) -> None:
-    """Leave a new folder empty: the Trainer fills it."""

@@ -159,17 +159,14 @@ def _row(where: str, line: bytes, method: str) -> dict[str, object]:
             f"{where} has {', '.join(map(shown, row)) or 'nothing'}", hint=f"{method} reads {wanted}"
         )
     for name in columns:
-        is_right = _are_messages(row[name]) if isinstance(row[name], list) else _is_text(row[name])
-        if not is_right or not isinstance(row[name], _TYPES.get(name, type(row[columns[0]]))):
+        value = row[name]
+        is_right = _are_messages(value) if isinstance(value, list) else isinstance(value, str) and value
+        if not is_right or not isinstance(value, _TYPES.get(name, type(row[columns[0]]))):
             raise DataError(
-                f"{where} has {shown(json.dumps(row[name]))} as its {name}",
+                f"{where} has {shown(json.dumps(value))} as its {name}",
                 hint='texts are texts, messages are [{"role": "user", "content": "…"}]; a row has one kind',
             )
     return {name: row[name] for name in columns}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def _are_messages(value: list[object]) -> bool:

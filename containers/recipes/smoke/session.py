@@ -49,7 +49,11 @@ class Place:
 def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
     own = Place(rank=contract.rank, node=contract.node, host=Machine().host())
     device = open_device(contract, config.device, "fp32")
-    _multiply(device, own)
+    # It can allocate there, and compute a known result.
+    ones = torch.ones(_MATRIX, _MATRIX, device=device.place)
+    total = float((ones @ ones).sum().cpu())
+    if total != float(_MATRIX**3):
+        raise BadNode(f"{own}: its {device.kind} multiplies wrong: {total}, not {_MATRIX**3}", hint=_REPLACE)
     if contract.world == 1:
         _say(f"{own}: its {device.kind} computes; one rank has nobody to reduce with")
         return
@@ -58,14 +62,6 @@ def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
         _reduce(config, contract, device, own, talk)
         if config.layouts == "yes":
             _cut_models(contract, device, torch_collective(talk))
-
-
-def _multiply(device: Device, own: Place) -> None:
-    """Allocate on the device, and compute a known result."""
-    ones = torch.ones(_MATRIX, _MATRIX, device=device.place)
-    total = float((ones @ ones).sum().cpu())
-    if total != float(_MATRIX**3):
-        raise BadNode(f"{own}: its {device.kind} multiplies wrong: {total}, not {_MATRIX**3}", hint=_REPLACE)
 
 
 def _cut_models(contract: LaunchContract, device: Device, collective: Collective) -> None:
@@ -99,9 +95,18 @@ def _reduce(
         seconds, wrong = _time(count, config.repeats, contract, device)
         found: list[tuple[float, Sequence[int]]] = [(seconds, wrong)] * contract.world
         distributed.all_gather_object(found, (seconds, wrong), group=talk)
-        _judge(count, found, places, device)
+        if blamed := sorted({rank for _, ranks in found for rank in ranks}):
+            seen = sum(bool(ranks) for _, ranks in found)
+            raise BadNode(
+                f"bad numbers from {'; '.join(str(places[rank]) for rank in blamed)}: an all_reduce of "
+                f"{_size(count)} over {device.backend} came out wrong on {seen} of {len(places)} ranks",
+                hint=_REPLACE,
+            )
         if contract.rank == 0:
-            _say(_line(count, max(taken for taken, _ in found), contract.world))
+            slowest = max(taken for taken, _ in found)
+            # A bus carries what an all_reduce sends, whatever the number of ranks.
+            rate = count * 4 / slowest / 1e9 * bus_share(contract.world)
+            _say(f"all_reduce {_size(count):>9}  {slowest * 1e3:9.3f} ms  {rate:8.3f} GB/s a rank")
 
 
 def _time(count: int, repeats: int, contract: LaunchContract, device: Device) -> tuple[float, list[int]]:
@@ -122,30 +127,6 @@ def _reduce_often(times: int, tensor: torch.Tensor, device: Device) -> None:
         distributed.all_reduce(tensor)
         device.submit()
     float(tensor[-1].cpu())  # a number of the result is there when all of it is done
-
-
-def _judge(
-    count: int, found: Sequence[tuple[float, Sequence[int]]], places: Sequence[Place], device: Device
-) -> None:
-    """Raise on all ranks if any rank saw a wrong number, with a line that names the node."""
-    wrong = sorted({rank for _, ranks in found for rank in ranks})
-    if not wrong:
-        return
-    seen = sum(bool(ranks) for _, ranks in found)
-    blamed = "; ".join(str(places[rank]) for rank in wrong)
-    raise BadNode(
-        f"bad numbers from {blamed}: an all_reduce of {_size(count)} over {device.backend} "
-        f"came out wrong on {seen} of {len(places)} ranks",
-        hint=_REPLACE,
-    )
-
-
-def _line(count: int, seconds: float, world: int) -> str:
-    """Describe one size; a bus carries what an all_reduce sends, whatever the number of ranks."""
-    whole = count * 4 / seconds / 1e9
-    return (
-        f"all_reduce {_size(count):>9}  {seconds * 1e3:9.3f} ms  {whole * bus_share(world):8.3f} GB/s a rank"
-    )
 
 
 def _size(count: int) -> str:

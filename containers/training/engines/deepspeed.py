@@ -33,7 +33,6 @@ from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, Tens
 from slipway.containers.training.task import Inputs, MicroBatch
 
 PARTITIONED = 3  # the ZeRO stage that cuts the weights themselves
-_SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +94,20 @@ class DeepSpeedEngine(RestoredEngine):
 
     def step(self, rate: float) -> float:
         set_rate(self._optimizer, rate)
-        own_norm = None if self._parts.config.zero else self._norm()
-        if own_norm is not None and not math.isfinite(own_norm):
-            return own_norm
+        own_norm = None
+        if not self._parts.config.zero:
+            # Before clipping: without ZeRO, DeepSpeed tells no norm, and steps where it is NaN.
+            norms = torch._foreach_norm(
+                [one.grad for one in self._model.parameters() if one.grad is not None]
+            )
+            own_norm = float(torch.stack(norms).norm())
+            if not math.isfinite(own_norm):
+                return own_norm
         try:
             self._engine.step()
         except AssertionError as error:
-            if not _is_of_the_norm(error):
+            # A NaN fails `assert all_groups_norm > 0.` of DeepSpeed 0.14, Gaudi's too.
+            if "all_groups_norm" not in (traceback.extract_tb(error.__traceback__)[-1].line or ""):
                 raise
             return math.nan
         self._parts.device.submit()
@@ -112,15 +118,13 @@ class DeepSpeedEngine(RestoredEngine):
 
     def pieces(self) -> Iterator[TensorPiece]:
         yield from self.pieces_left_out(self._parts.rank)
-        for stretch in self._owned():
+        owned = list(self._all_owned())
+        if not self._parts.config.zero:  # every rank has everything
+            owned = owned[self._parts.rank :: self._parts.layout.world]
+        for stretch in owned:
             for kind in (WEIGHTS, *MOMENTS):
                 for box, data in stretch.boxes(self._tensor(stretch, kind)):
                     yield TensorPiece(kind=kind, parameter=stretch.parameter, box=box, data=data)
-
-    def _norm(self) -> float:
-        """Return the norm before clipping: without ZeRO, DeepSpeed tells none, and steps where it is NaN."""
-        gradients = [one.grad for one in self._model.parameters() if one.grad is not None]
-        return float(torch.stack(torch._foreach_norm(gradients)).norm())
 
     @property
     def restores_alone(self) -> bool:
@@ -158,14 +162,6 @@ class DeepSpeedEngine(RestoredEngine):
             low.data.copy_(high.data)
             optimizer._unflatten_partitioned_parameters(number)
         optimizer.checkpoint_event_epilogue()
-
-    def _owned(self) -> Iterator[Owned]:
-        """Yield the stretches that this rank saves."""
-        every = self._all_owned()
-        if self._parts.config.zero:
-            yield from every
-        else:
-            yield from list(every)[self._parts.rank :: self._parts.layout.world]
 
     def _all_owned(self) -> Iterator[Owned]:
         for name, parameter in self._model.named_parameters():
@@ -211,11 +207,6 @@ class DeepSpeedEngine(RestoredEngine):
         return state_of(self._optimizer, flat, is_fused=self._parts.device.has_fused_adam)
 
 
-def _is_of_the_norm(error: AssertionError) -> bool:
-    """Return True for `assert all_groups_norm > 0.` of DeepSpeed 0.14, Gaudi's too, which a NaN fails."""
-    return "all_groups_norm" in (traceback.extract_tb(error.__traceback__)[-1].line or "")
-
-
 def build_config(parts: EngineParts) -> dict[str, object]:
     """Return the whole configuration of DeepSpeed; none of it comes from a file or the environment."""
     is_bf16 = parts.device.precision is torch.bfloat16
@@ -235,21 +226,14 @@ def build_config(parts: EngineParts) -> dict[str, object]:
 
 def build(parts: EngineParts) -> DeepSpeedEngine:
     refuse_cut_models(parts, "deepspeed")
-    _prepare_deepspeed(parts.device.kind)
-    return DeepSpeedEngine(parts)
-
-
-def _prepare_deepspeed(kind: str) -> None:
-    """Disable the shared-memory operation.
-
-    It is for inference, yet DeepSpeed compiles it when a CPU rank joins a group, and a build that was killed
-    leaves a lock that all later ranks wait on forever.
-    """
-    os.environ["DS_ACCELERATOR"] = kind  # else it guesses, and says so in every rank
+    os.environ["DS_ACCELERATOR"] = parts.device.kind  # else it guesses, and says so in every rank
     import deepspeed
     from deepspeed.utils import logger
 
     logger.setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*all_gather_into_tensor.*", FutureWarning)  # its to heed, not ours
-    deepspeed.ops.__compatible_ops__[_SHARED_MEMORY_OPERATION] = False
+    # This operation is for inference, yet DeepSpeed compiles it when a CPU rank joins a group, and a build
+    # that was killed leaves a lock that all later ranks wait on forever.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed(dist_init_required=False, verbose=False)
+    return DeepSpeedEngine(parts)

@@ -33,7 +33,10 @@ class DataParallel(RestoredEngine):
         named = self._model.named_parameters()
         self._named: dict[str, Parameter] = {name: each for name, each in named if each.requires_grad}
         self._gradients = GradientSum(self._named.values(), parts.layout.world)
-        self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}
+        self._masters: dict[str, Tensor] = {
+            name: parameter if parameter.dtype is torch.float32 else parameter.detach().float()
+            for name, parameter in self._named.items()
+        }
         self._optimizer = build_optimizer(
             parts.config.optimizer,
             parts.optimizer_groups(self._masters.values()),
@@ -62,7 +65,11 @@ class DataParallel(RestoredEngine):
             if clip < 1:
                 self._gradients.scale(clip)
             set_rate(self._optimizer, rate)
-            self._optimize()
+            for name, parameter in self._named.items():
+                self._masters[name].grad = self._gradients.views[parameter]
+            self._optimizer.step()
+            self._optimizer.zero_grad()  # lets go of the views; autograd would add to them
+            self._publish_masters()
             self._parts.device.submit()
         return norm
 
@@ -85,18 +92,6 @@ class DataParallel(RestoredEngine):
         )
         for master in self._masters.values():
             self._moments(master)["step"].fill_(steps)
-        self._publish_masters()
-
-    def _master(self, parameter: Parameter) -> Tensor:
-        if parameter.dtype is torch.float32:
-            return parameter
-        return parameter.detach().float()
-
-    def _optimize(self) -> None:
-        for name, parameter in self._named.items():
-            self._masters[name].grad = self._gradients.views[parameter]
-        self._optimizer.step()
-        self._optimizer.zero_grad()  # lets go of the views; autograd would add to them
         self._publish_masters()
 
     def _publish_masters(self) -> None:
@@ -138,7 +133,16 @@ class GradientSum:
         self._buffer_of: dict[Parameter, int] = {}
         # From the last parameter to the first, the order in which backward reaches them.
         for number, group in enumerate(_grouped(list(parameters)[::-1])):
-            self._add_group(number, group)
+            if world > 1:
+                sizes = [parameter.numel() for parameter in group]
+                self.buffers.append(torch.zeros(sum(sizes), device=group[0].device))
+                views = list(self.buffers[-1].split(sizes))
+            else:  # autograd's own tensors serve: nothing is sent, and no copy is needed
+                views = [torch.zeros_like(parameter, dtype=torch.float32) for parameter in group]
+            for parameter, view in zip(group, views, strict=True):
+                self.views[parameter] = view.view_as(parameter)
+                self._buffer_of[parameter] = number
+                parameter.register_post_accumulate_grad_hook(self._arrived)
         self._stale = set(self.views)  # what holds the step before: overwritten, which is cheaper than zeroed
         self._missing: list[int] = []
 
@@ -169,20 +173,6 @@ class GradientSum:
 
     def _sums(self) -> list[Tensor]:
         return self.buffers or list(self.views.values())
-
-    def _add_group(self, number: int, group: Sequence[Parameter]) -> None:
-        """Set up one group of parameters. Alone, autograd's own tensors serve: nothing is sent and no copy
-        is needed."""
-        if self._world > 1:
-            sizes = [parameter.numel() for parameter in group]
-            self.buffers.append(torch.zeros(sum(sizes), device=group[0].device))
-            views = list(self.buffers[-1].split(sizes))
-        else:
-            views = [torch.zeros_like(parameter, dtype=torch.float32) for parameter in group]
-        for parameter, view in zip(group, views, strict=True):
-            self.views[parameter] = view.view_as(parameter)
-            self._buffer_of[parameter] = number
-            parameter.register_post_accumulate_grad_hook(self._arrived)
 
     def _arrived(self, parameter: Parameter) -> None:
         assert parameter.grad is not None, "it has just arrived"

@@ -42,16 +42,27 @@ from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch
 
-_STEP = "step"
-
 
 class SmpEngine(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
-        tsm.init(smp_settings(parts))
+        tsm.init(
+            {
+                "hybrid_shard_degree": parts.layout.sharded,
+                "tensor_parallel_degree": 1,
+                "sm_activation_offloading": parts.config.offload_activations == "yes",
+                "random_seed": parts.config.seed,
+            }
+        )
         decays = {name: each.ndim > 1 for name, each in parts.model.named_parameters()}
         self._trained = [name for name, each in parts.model.named_parameters() if each.requires_grad]
-        self._model = _wrapped(_filled(parts), parts)
+        # The model gets its weights whole and in host memory; FSDP then keeps this rank's shares.
+        initial, model = initial_weights(parts.model, parts.config.seed), parts.model
+        model.to_empty(device="cpu")
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
+        self._model = _wrapped(model, parts)
         self._optimizer = build_optimizer(
             parts.config.optimizer, self._groups(decays), is_fused=parts.device.has_fused_adam
         )
@@ -110,7 +121,7 @@ class SmpEngine(RestoredEngine):
             whole["state"] = {
                 name: {
                     **{kind: saved.read(kind, name) for kind in MOMENTS},
-                    _STEP: torch.tensor(float(steps)),
+                    "step": torch.tensor(float(steps)),
                 }
                 for name in self._trained
             }
@@ -135,7 +146,12 @@ class SmpEngine(RestoredEngine):
         """Return the optimizer's groups: FSDP's shares are flat, so names say which of them were matrices."""
         parts = self._parts
         numbers = {"betas": parts.betas, "eps": parts.epsilon}
-        own = {_plain(name): each for name, each in self._model.named_parameters() if each.requires_grad}
+        # By the names that parameters have in the decoder.
+        own = {
+            name.replace("_fsdp_wrapped_module.", "").replace("_checkpoint_wrapped_module.", ""): each
+            for name, each in self._model.named_parameters()
+            if each.requires_grad
+        }
         groups = [
             {
                 "params": [each for name, each in own.items() if decays[name] is is_matrix],
@@ -146,32 +162,11 @@ class SmpEngine(RestoredEngine):
         return [{**group, **numbers} for group in groups if group["params"]]
 
 
-def smp_settings(parts: EngineParts) -> dict[str, object]:
-    """Return SMP's configuration of this layout."""
-    offloads = parts.config.offload_activations == "yes"
-    return {
-        "hybrid_shard_degree": parts.layout.sharded,
-        "tensor_parallel_degree": 1,
-        "sm_activation_offloading": offloads,
-        "random_seed": parts.config.seed,
-    }
-
-
 def sharding_strategy(parts: EngineParts) -> ShardingStrategy:
     is_hybrid, keeps = parts.layout.data > 1, parts.config.sharded_state == "optimizer"
     if is_hybrid:
         return ShardingStrategy._HYBRID_SHARD_ZERO2 if keeps else ShardingStrategy.HYBRID_SHARD
     return ShardingStrategy.SHARD_GRAD_OP if keeps else ShardingStrategy.FULL_SHARD
-
-
-def _filled(parts: EngineParts) -> nn.Module:
-    """Give the model its weights, whole and in host memory; FSDP then keeps this rank's shares."""
-    initial, model = initial_weights(parts.model, parts.config.seed), parts.model
-    model.to_empty(device="cpu")
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
-    return model
 
 
 def _wrapped(model: nn.Module, parts: EngineParts) -> Any:
@@ -188,13 +183,6 @@ def _wrapped(model: nn.Module, parts: EngineParts) -> Any:
     if parts.config.checkpoint_activations == "layer":
         apply_activation_checkpointing(found, check_fn=lambda module: isinstance(module, DecoderLayer))
     return offload_wrapper(found) if parts.config.offload_activations == "yes" else found
-
-
-def _plain(name: str) -> str:
-    """Return the name that a parameter has in the decoder."""
-    for wrapper in ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module."):
-        name = name.replace(wrapper, "")
-    return name
 
 
 def build(parts: EngineParts) -> SmpEngine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -70,7 +70,7 @@ def test_scores_loss_and_gradients_equal_those_of_transformers(kind: str) -> Non
     with torch.no_grad():  # biases and norms begin equal: different values show whether they are used
         for parameter in ours.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    theirs = published(shape)
+    theirs = (_gptj if shape.family == "gptj" else _neox)(shape)
     theirs.load_state_dict(renamed(shape, dict(ours.named_parameters())), strict=not shape.is_tied)
     words = torch.randint(shape.vocabulary, (2, 17), generator=torch.Generator().manual_seed(0))
     scores, expected = ours(words), theirs(words).logits
@@ -122,11 +122,6 @@ def test_initial_weights_follow_from_the_seed_and_not_from_the_order_of_the_draw
 def test_a_shape_that_cannot_be_is_refused(change: Mapping[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         replace(GPTJ, **change)  # type: ignore[arg-type]  # some are of a wrong kind on purpose
-
-
-def published(shape: DecoderShape) -> torch.nn.Module:
-    build: Callable[[DecoderShape], torch.nn.Module] = _gptj if shape.family == "gptj" else _neox
-    return build(shape)
 
 
 def _gptj(shape: DecoderShape) -> torch.nn.Module:

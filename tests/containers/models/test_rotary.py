@@ -82,7 +82,8 @@ def test_the_rows_of_a_quarter_are_kept_in_another_order_and_those_of_values_are
 def test_weights_come_and_go_in_the_published_order(tmp_path: Path) -> None:
     def written(place: str, shape: DecoderShape) -> Path:
         decoder = uneven(shape)
-        plan = ModelPlan(shape=shape, sizes=sizes_of(decoder))
+        sizes = {name: tuple(parameter.shape) for name, parameter in decoder.named_parameters()}
+        plan = ModelPlan(shape=shape, sizes=sizes)
         files = described(config_of(shape, "GPTNeoXForCausalLM"), {})
         return write_model(tmp_path / place, plan, lambda name: decoder.get_parameter(name).detach(), files)
 
@@ -96,11 +97,7 @@ def test_weights_come_and_go_in_the_published_order(tmp_path: Path) -> None:
     for name, parameter in expected.named_parameters():
         assert torch.equal(ours.get_parameter(name), parameter)
         for box in halves(tuple(parameter.shape)):
-            assert torch.equal(weights.read(name, box, tuple(parameter.shape)), cut(parameter, box))
-
-
-def sizes_of(decoder: Decoder) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(parameter.shape) for name, parameter in decoder.named_parameters()}
+            assert torch.equal(weights.read(name, box, tuple(parameter.shape)), parameter[box.slices])
 
 
 def halves(shape: tuple[int, ...]) -> list[Box]:
@@ -108,7 +105,3 @@ def halves(shape: tuple[int, ...]) -> list[Box]:
     low = min(10, shape[0] - 1)
     zeros = (0,) * (len(shape) - 1)
     return [Box((0, *zeros), (low, *shape[1:])), Box((low, *zeros), (shape[0] - low, *shape[1:]))]
-
-
-def cut(tensor: torch.Tensor, box: Box) -> torch.Tensor:
-    return tensor[tuple(map(slice, box.offsets, box.ends))]

@@ -1,10 +1,12 @@
-"""Holds what an engine saved, as another engine reads it."""
+"""Holds what an engine saved, as another engine reads it, and counts what is read of a saved training."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+import pytest
 from torch import Tensor
 
 from slipway.containers.training.state import ENGINE, LEFT_OUT, SavedState, TensorPiece, WantedBox
@@ -26,6 +28,22 @@ class HeldState:
     def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
         for wanted, target in targets:
             target.copy_(self.read(wanted.kind, wanted.parameter))
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that notes at each read of a saved tensor how many of those read are in memory."""
+    read = SavedState.read
+    references: list[weakref.ref[Tensor]] = []
+    found: list[int] = []
+
+    def counted(self: SavedState, kind: str, parameter: str) -> Tensor:
+        tensor = read(self, kind, parameter)
+        references.append(weakref.ref(tensor))
+        found.append(sum(reference() is not None for reference in references))
+        return tensor
+
+    monkeypatch.setattr(SavedState, "read", counted)
+    return found
 
 
 def taken(pieces: Iterable[TensorPiece]) -> dict[tuple[str, str], Tensor]:

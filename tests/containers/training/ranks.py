@@ -59,6 +59,12 @@ class WarmRank:
     def poll(self) -> int | None:
         return self._process.exitcode
 
+    def wait_for(self, begin: str) -> None:
+        """Read its output up to a line that begins so."""
+        assert any(line.startswith(begin) for line in iter(self.stdout.readline, "")), (
+            f"it printed no {begin}"
+        )
+
     def kill(self) -> None:
         self._process.kill()
 

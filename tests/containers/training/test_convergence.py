@@ -7,7 +7,6 @@ the context has a loss of ln 40 for each word, one that finds the topic ln 8, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,12 +19,12 @@ from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.config import BY_SIZE, decode
 from slipway.containers.recipes.bert_pretrain.model import BertTask
-from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import EngineParts, StepWatch
 from slipway.containers.training.engines.gradients import DataParallel
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.task import Inputs, MicroBatch
+from tests.containers.training.engines.native.trainings import PROCESSOR
 
 TOPICS, WORDS_PER_TOPIC, ROW_TOKENS, ROWS, PREDICTIONS = 5, 8, 16, 32, 5
 MASK, FIRST_WORD = 1, 2
@@ -41,18 +40,6 @@ SHAPE = EncoderShape(
     dropout=0.0,
     attention_dropout=0.0,
 )
-CPU = Device(
-    kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True
-)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Use one thread: for matrices this small, more of them only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def rows(generator: torch.Generator) -> dict[str, Tensor | None]:
@@ -70,22 +57,6 @@ def rows(generator: torch.Generator) -> dict[str, Tensor | None]:
     }
 
 
-def engine(optimizer: str) -> DataParallel:
-    torch.manual_seed(7)
-    return DataParallel(
-        EngineParts(
-            config=decode({"optimizer": optimizer, "size": "tiny", "zero": "0", "learning_rate": "0.001"}),
-            task=BertTask(),
-            model=BertForPreTraining(SHAPE),
-            device=CPU,
-            layout=Layout(),
-            rank=0,
-            plan=BatchPlan(micro_batch=ROWS, accumulation_steps=1, readers=1),
-            watch=StepWatch(),
-        )
-    )
-
-
 def schedule(size: str, peak: float) -> Schedule:
     """Shape the rate as the size's recipe does; the peak is this small model's own."""
     shape = BY_SIZE[size]
@@ -101,7 +72,20 @@ def schedule(size: str, peak: float) -> Schedule:
 
 def loss_after_training(optimizer: str, rates: Schedule) -> float:
     """Train, and return the mean loss of a masked word in rows that were not trained on."""
-    trained, generator = engine(optimizer), torch.Generator().manual_seed(11)
+    torch.manual_seed(7)
+    trained = DataParallel(
+        EngineParts(
+            config=decode({"optimizer": optimizer, "size": "tiny", "zero": "0", "learning_rate": "0.001"}),
+            task=BertTask(),
+            model=BertForPreTraining(SHAPE),
+            device=PROCESSOR,
+            layout=Layout(),
+            rank=0,
+            plan=BatchPlan(micro_batch=ROWS, accumulation_steps=1, readers=1),
+            watch=StepWatch(),
+        )
+    )
+    generator = torch.Generator().manual_seed(11)
     for step in range(STEPS):
         inputs: Inputs = rows(generator)
         trained.accumulate([MicroBatch(inputs=inputs, seed=step, weight=1.0)])

@@ -17,7 +17,7 @@ from slipway.containers.models.decoder import Decoder, DecoderAttention
 from slipway.containers.models.encoder import EncoderLayer
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.training import devices
-from slipway.containers.training.devices import KINDS, Device, open_device, with_layers
+from slipway.containers.training.devices import KINDS, open_device, with_layers
 from slipway.containers.training.engine import build_engine
 from slipway.containers.training.engines.native.activations import Keeping
 from slipway.containers.training.engines.native.engine import NativeSettings
@@ -95,10 +95,6 @@ def test_a_training_may_be_resumed_with_its_layers_compiled_or_not() -> None:
     assert one.identity() == other.identity()
 
 
-def compiling(device: Device) -> Device:
-    return replace(device, compiles=True)
-
-
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_compiled_layers_of_a_decoder_train_as_others_do(
     compiler: Counted, recomputes: bool, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +103,7 @@ def test_compiled_layers_of_a_decoder_train_as_others_do(
     settings = NativeSettings(keeping=Keeping(recomputes=recomputes))
     eager = Training.of("decoder", Layout(), 0, settings).steps(range(3))
     assert compiler.graphs == 0
-    compiled = Training.decoder_on(compiling(PROCESSOR), settings).steps(range(3))
+    compiled = Training.decoder_on(replace(PROCESSOR, compiles=True), settings).steps(range(3))
     assert compiled == pytest.approx(eager, rel=1e-4)
     assert compiler.graphs
 
@@ -138,10 +134,6 @@ def by_the_book(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> T
     return torch.softmax(scores.masked_fill(~visible, float("-inf")), dim=-1) @ value
 
 
-def merged(mixed: Tensor) -> Tensor:
-    return mixed.transpose(1, 2).flatten(2)
-
-
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_the_fused_attention_of_an_encoder_is_that_of_the_book(precision: torch.dtype) -> None:
     torch.manual_seed(2)
@@ -149,8 +141,8 @@ def test_the_fused_attention_of_an_encoder_is_that_of_the_book(precision: torch.
     hidden = torch.randn(2, 6, SHAPE.hidden, dtype=precision)
     visible = (torch.arange(6) < torch.tensor([[6], [4]]))[:, None, None, :]
     query, key, value = layer.query_key_value(hidden).view(2, 6, 3, SHAPE.heads, -1).permute(2, 0, 3, 1, 4)
-    wanted = layer.attention_output(merged(by_the_book(query, key, value, visible)))
-    close(layer._attention(hidden, visible), wanted)
+    mixed = by_the_book(query, key, value, visible).transpose(1, 2).flatten(2)
+    close(layer._attention(hidden, visible), layer.attention_output(mixed))
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

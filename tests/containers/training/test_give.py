@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import weakref
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,11 @@ from slipway.containers.training.state import (
     LEFT_OUT,
     MOMENTS,
     WEIGHTS,
-    SavedState,
     TensorPiece,
     encode,
 )
 from tests.containers.models import published_models as models
+from tests.containers.training.held_state import count_reads
 from tests.containers.training.test_state import cut
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what transformers and the library import
@@ -114,15 +113,7 @@ def test_a_training_of_transformers_goes_on_with_the_moments(tmp_path: Path) -> 
 
 def test_one_tensor_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved("neox", tmp_path)
-    read, references, held = SavedState.read, [], []
-
-    def counted(self: SavedState, kind: str, parameter: str) -> torch.Tensor:
-        tensor = read(self, kind, parameter)
-        references.append(weakref.ref(tensor))
-        held.append(sum(reference() is not None for reference in references))
-        return tensor
-
-    monkeypatch.setattr(SavedState, "read", counted)
+    held = count_reads(monkeypatch)
     given(tmp_path, "dcp")
     assert len(held) > 20
     assert max(held) <= 2

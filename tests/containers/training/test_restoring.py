@@ -23,7 +23,7 @@ from slipway.containers.training import state
 from slipway.containers.training.start import Trained, begin
 from slipway.containers.training.state import SavedState, TensorPiece, WantedBox, encode
 from tests.containers.training.test_start import an_engine, opened
-from tests.containers.training.test_state import cut, part, saved
+from tests.containers.training.test_state import cut, saved
 from tests.containers.training.tiny_bert import ALONE
 
 
@@ -51,7 +51,7 @@ def test_targets_of_any_cut_are_filled_from_pieces_of_any_other(
         ]
     )
     for box, target in zip(wanted, targets, strict=True):
-        assert torch.equal(target, part(whole, box))
+        assert torch.equal(target, whole[box.slices])
     assert torch.equal(in_a_larger_one[:, :7], whole)
 
 

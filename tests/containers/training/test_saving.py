@@ -18,7 +18,6 @@ import torch
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.storage import Parts, UnpublishedStep
-from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.saving import MOST_FAILED, HasPieces, Saving, ShutdownWatch
@@ -26,19 +25,7 @@ from slipway.containers.training.state import WEIGHTS, HostCopy, SavedState, Ten
 
 pytest.importorskip("torch")
 
-CONTRACT = LaunchContract(
-    job="bert",
-    run="r1",
-    attempt=1,
-    node=0,
-    nodes=1,
-    rank=0,
-    world=1,
-    local_rank=0,
-    local_world=1,
-    main_address="127.0.0.1",
-    main_port=1,
-)
+CONTRACT = read_contract({})
 
 
 class OneTensor:
@@ -244,8 +231,8 @@ def test_a_step_near_the_deadline_ends_the_training() -> None:
     ending = ShutdownWatch(contract)  # type: ignore[arg-type]  # it reads one field
     assert ending.is_near
     assert not ending.has_time_to_save()
-    assert not ShutdownWatch(read_contract({})).is_near
-    assert ShutdownWatch(read_contract({})).seconds_left() == math.inf
+    assert not ShutdownWatch(CONTRACT).is_near
+    assert ShutdownWatch(CONTRACT).seconds_left() == math.inf
 
 
 class PinnedTensor(torch.Tensor):  # type: ignore[misc]  # torch counts as untyped

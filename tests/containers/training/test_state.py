@@ -53,12 +53,8 @@ def cut(kind: str, parameter: str, whole: torch.Tensor, places: Sequence[Sequenc
     found = []
     for place in product(*(pairwise(own) for own in edges)):
         box = Box(tuple(low for low, _ in place), tuple(high - low for low, high in place))
-        found.append(TensorPiece(kind=kind, parameter=parameter, box=box, data=part(whole, box)))
+        found.append(TensorPiece(kind=kind, parameter=parameter, box=box, data=whole[box.slices]))
     return found
-
-
-def part(whole: torch.Tensor, box: Box) -> torch.Tensor:
-    return whole[tuple(slice(low, high) for low, high in zip(box.offsets, box.ends, strict=True))]
 
 
 CUTS = st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=3, max_size=3)

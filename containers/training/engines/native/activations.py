@@ -77,7 +77,11 @@ class LayerMemory:
             return forward(*arguments)
         if self._kept_whole is None and self._keeping.recomputes:
             return self._measure(layer, forward, arguments)
-        with self._elsewhere(layer):
+        elsewhere: AbstractContextManager[object] = nullcontext()
+        if self._keeping.offloads:
+            to_host = partial(_to_host, _storages(layer), self._keeping.smallest_offloaded)
+            elsewhere = saved_tensors_hooks(to_host, _from_host)
+        with elsewhere:
             if self._keeping.recomputes and place >= (self._kept_whole or 0):
                 return checkpoint(forward, *arguments, use_reentrant=False, preserve_rng_state=False)
             return forward(*arguments)
@@ -96,21 +100,12 @@ class LayerMemory:
 
         with saved_tensors_hooks(note, lambda tensor: tensor):
             output = forward(*arguments)
-        self._kept_whole = self._fitting(sum(found.values()), arguments[0].nbytes)
-        return output
-
-    def _fitting(self, whole: int, least: int) -> int:
-        """Return how many layers may keep `whole` bytes if all others keep `least`."""
+        # So many layers may keep `whole` bytes if all others keep `least`.
+        whole, least = sum(found.values()), arguments[0].nbytes
         assert self._keeping.budget_bytes is not None, "only a budget is measured for"
         free = self._keeping.budget_bytes / self.in_flight - self._layers * least
-        return max(0, min(self._layers, int(free // max(1, whole - least))))
-
-    def _elsewhere(self, layer: nn.Module) -> AbstractContextManager[object]:
-        if not self._keeping.offloads:
-            return nullcontext()
-        return saved_tensors_hooks(
-            partial(_to_host, _storages(layer), self._keeping.smallest_offloaded), _from_host
-        )
+        self._kept_whole = max(0, min(self._layers, int(free // max(1, whole - least))))
+        return output
 
 
 def _storages(layer: nn.Module) -> set[int]:

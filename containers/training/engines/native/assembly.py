@@ -236,19 +236,14 @@ def share_of(
     ranks cut.
     """
     columns, spans = None, [(0, shape[0])]
-    if side == 0:
-        spans = _cut_stack(shape[0], stacked, *tensor)
+    if side == 0:  # a part of each stacked matrix
+        whole = shape[0] // stacked
+        each = whole // tensor[1]
+        spans = [(number * whole + tensor[0] * each, each) for number in range(stacked)]
     elif side == 1:
         each = shape[1] // tensor[1]
         columns = (tensor[0] * each, each)
     return TensorShare(shape=shape, spans=tuple(_chunk(spans, *sharded)), columns=columns)
-
-
-def _cut_stack(rows: int, stacked: int, place: int, degree: int) -> list[Span]:
-    """Return the part of each stacked matrix that belongs to one of the tensor ranks."""
-    whole = rows // stacked
-    each = whole // degree
-    return [(number * whole + place * each, each) for number in range(stacked)]
 
 
 def _chunk(spans: list[Span], place: int, degree: int) -> Iterator[Span]:

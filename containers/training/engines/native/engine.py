@@ -97,7 +97,10 @@ class LayoutEngine(RestoredEngine):
                 means = metric_sums(self._parts) if found is None else found
         for root in self._roots:
             root.train()
-        self._reshard()
+        # Let go of gathered weights: the next pass then gathers what the shares hold by then.
+        for module in (module for root in self._roots for module in root.modules()):
+            if isinstance(module, FSDPModule):
+                module.reshard()
         return means
 
     def pieces(self) -> Iterator[TensorPiece]:
@@ -105,8 +108,10 @@ class LayoutEngine(RestoredEngine):
         yield from self.pieces_left_out(self._place.rank)
         if self.scale is not None and not self._place.rank:
             yield TensorPiece.whole(ENGINE, _LOSS_SCALE, self.scale.as_tensor())
+        at, layout = self._place.at, self._place.layout
         for number, one in enumerate(self._held):
-            if self._is_mine(number, one):
+            turn, data = divmod(number, layout.data)
+            if not one.is_copy and data == at.data and (one.is_cut or turn % layout.tensor == at.tensor):
                 for kind, tensor in self._updates.kinds(one).items():
                     yield from _boxes(one, kind, tensor)
 
@@ -114,13 +119,6 @@ class LayoutEngine(RestoredEngine):
         super().restore(saved, steps)
         if self.scale is not None and saved.has(ENGINE, _LOSS_SCALE):
             self.scale.take(saved.read(ENGINE, _LOSS_SCALE))
-
-    def _reshard(self) -> None:
-        """Let go of gathered weights: the next pass then gathers what the shares hold by then."""
-        for root in self._roots:
-            for module in root.modules():
-                if isinstance(module, FSDPModule):
-                    module.reshard()
 
     @torch.no_grad()
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
@@ -132,11 +130,6 @@ class LayoutEngine(RestoredEngine):
             for piece in _boxes(one, kind, tensor)
         )
         self._updates.set_steps(steps)
-
-    def _is_mine(self, number: int, one: HeldParameter) -> bool:
-        at, layout = self._place.at, self._place.layout
-        turn, data = divmod(number, layout.data)
-        return not one.is_copy and data == at.data and (one.is_cut or turn % layout.tensor == at.tensor)
 
     def _one(self, micro_batch: MicroBatch, scale: float, *, is_last: bool) -> Tensor:
         """Go forward and backward through one micro-batch; only the last one's gradients are sent."""

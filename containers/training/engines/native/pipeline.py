@@ -73,7 +73,8 @@ class StageRunner(nn.Module):
             step.draws.begin(micro_batch.seed, 0)
         outputs = step.task.run_stage(self.stage, None if self._is_first else hidden, micro_batch.inputs)
         if self._is_last:
-            return local_of(step.task.metrics_of(outputs, micro_batch.inputs)).float()  # as _stage promises
+            metrics = local_of(step.task.metrics_of(outputs, micro_batch.inputs))
+            return metrics.float()  # as _schedule_of promises
         assert isinstance(outputs, Tensor), "all but the last stage return hidden states"
         return outputs
 
@@ -168,23 +169,33 @@ class Pipeline:
             (name, value if value is None else (value.shape, value.dtype)) for name, value in inputs.items()
         )
         if asked not in self._hidden_shapes:
-            self._hidden_shapes[asked] = self._found_shape(outline, inputs)
+            there = {name: None if value is None else value.to("meta") for name, value in inputs.items()}
+            with torch.no_grad():
+                found = self._step.task.run_stage(outline, None, there)
+            assert isinstance(found, Tensor), "a first stage returns hidden states"
+            rows, length, *rest = found.shape
+            self._hidden_shapes[asked] = torch.Size((rows, length // self._place.row_shares, *rest))
         return self._hidden_shapes[asked]
-
-    def _found_shape(self, outline: nn.Module, inputs: Inputs) -> torch.Size:
-        there = {name: None if value is None else value.to("meta") for name, value in inputs.items()}
-        with torch.no_grad():
-            found = self._step.task.run_stage(outline, None, there)
-        assert isinstance(found, Tensor), "a first stage returns hidden states"
-        rows, length, *rest = found.shape
-        return torch.Size((rows, length // self._place.row_shares, *rest))
 
     def _schedule_of(self, micro_batches: int, shape: torch.Size) -> Schedule:
         """Return the schedule for so many micro-batches of this shape; schedules are cached."""
         found = self._schedules.get((micro_batches, shape))
         if found is None:
+            first = torch.empty(1, dtype=torch.int64, device="meta")
             hidden = torch.empty(shape, dtype=self._place.device.precision, device="meta", requires_grad=True)
-            stages = [self._stage(number, runner, hidden) for number, runner in self._runners.items()]
+            metrics = torch.empty(len(self._step.task.metrics), device="meta")
+            stages = [
+                PipelineStage(
+                    runner,
+                    number,
+                    self._stages,
+                    self._place.device.place,
+                    input_args=hidden if number else first,
+                    output_args=metrics if number == self._stages - 1 else hidden,
+                    group=self._group,
+                )
+                for number, runner in self._runners.items()
+            ]
             found = SCHEDULES[self._schedule](
                 stages if self._schedule == "interleaved" else stages[0],
                 micro_batches,
@@ -193,16 +204,3 @@ class Pipeline:
             )
             self._schedules[micro_batches, shape] = found
         return found
-
-    def _stage(self, number: int, runner: StageRunner, hidden: Tensor) -> PipelineStage:
-        first = torch.empty(1, dtype=torch.int64, device="meta")
-        metrics = torch.empty(len(self._step.task.metrics), device="meta")
-        return PipelineStage(
-            runner,
-            number,
-            self._stages,
-            self._place.device.place,
-            input_args=hidden if number else first,
-            output_args=metrics if number == self._stages - 1 else hidden,
-            group=self._group,
-        )

@@ -58,12 +58,15 @@ class Updates:
     def step(self, rate: float, scale: float) -> float:
         """Update all weights by gradients that are `scale` times too large; return their norm before
         clipping, and change nothing if it is not finite."""
-        self._take_gradients()
+        for one, master in self.masters.items():
+            gradient = one.gradient
+            # All masters move: a parameter that no row reached still decays, as it does in one process.
+            master.grad = torch.zeros_like(master) if gradient is None else gradient
         norm = self._norm() / scale
         if math.isfinite(norm):
             factor = min(1.0, self._parts.config.clip_norm / (norm + _CLIP_EPSILON)) / scale
             if factor != 1:
-                torch._foreach_mul_([master.grad for master in self._with_gradients()], factor)
+                torch._foreach_mul_([each.grad for each in self.masters.values() if each.numel()], factor)
             set_rate(self._optimizer, rate)
             self._optimizer.step()
         self._optimizer.zero_grad()
@@ -83,15 +86,6 @@ class Updates:
 
     def _state(self, master: Tensor) -> dict[str, Tensor]:
         return state_of(self._optimizer, master, is_fused=self._parts.device.has_fused_adam)
-
-    def _take_gradients(self) -> None:
-        for one, master in self.masters.items():
-            gradient = one.gradient
-            # All masters move: a parameter that no row reached still decays, as it does in one process.
-            master.grad = torch.zeros_like(master) if gradient is None else gradient
-
-    def _with_gradients(self) -> list[Tensor]:
-        return [master for master in self.masters.values() if master.numel()]
 
     def _norm(self) -> float:
         """Return the norm over all shares; each element counts once, even if several ranks hold it."""

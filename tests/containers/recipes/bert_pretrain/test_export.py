@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import weakref
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,8 @@ from slipway.containers.recipes.bert_pretrain.config import decode  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.model import model_shape  # noqa: E402
 from slipway.containers.recipes.glue_finetune.pretrained import read_pretrained  # noqa: E402
 from slipway.containers.runtime.contract.launchers import read_contract  # noqa: E402
-from slipway.containers.training.state import WEIGHTS, SavedState  # noqa: E402
+from slipway.containers.training.state import WEIGHTS  # noqa: E402
+from tests.containers.training.held_state import count_reads  # noqa: E402
 from tests.containers.training.ranks import Run  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -86,15 +86,7 @@ def test_the_model_is_written_with_one_tensor_in_memory_at_a_time(
     from slipway.containers.recipes.bert_pretrain.model import export
     from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 
-    read, references, held = SavedState.read, [], []
-
-    def counted(self: SavedState, kind: str, parameter: str) -> torch.Tensor:
-        tensor = read(self, kind, parameter)
-        references.append(weakref.ref(tensor))
-        held.append(sum(reference() is not None for reference in references))
-        return tensor
-
-    monkeypatch.setattr(SavedState, "read", counted)
+    held = count_reads(monkeypatch)
     copied, dataset = shutil.copytree(alone.checkpoints, tmp_path / "copied"), Dataset.open(data / "phase1")
     shape = model_shape(decode({}), read_contract({}), dataset)
     export(CheckpointFolder(copied), shape, dataset)

@@ -138,9 +138,7 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
 ) -> None:
     whole, name = (zero_pair, "killed-zero") if settings is ZERO else (pair, "killed-plain")
     processes = ranks.start(name, world=2, settings=settings)
-    assert processes[0].stdout is not None
-    while not processes[0].stdout.readline().startswith("step 3/"):
-        assert processes[0].poll() is None
+    processes[0].wait_for("step 3/")
     for process in processes:
         process.kill()
     killed = ranks.wait(name, processes)
@@ -153,22 +151,21 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert resumed.saved(6) == whole.saved(6)
 
 
-@pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.long), 4])
+@pytest.mark.parametrize(
+    ("world", "settings"),
+    [
+        pytest.param(1, ZERO, id="1", marks=pytest.mark.long),
+        pytest.param(4, ZERO, id="4"),
+        pytest.param(1, PLAIN, id="plain-data-parallel-resumes-a-checkpoint-of-zero-1"),
+    ],
+)
 def test_a_checkpoint_of_two_ranks_resumes_on_another_number(
-    ranks: Ranks, zero_pair: Run, world: int
+    ranks: Ranks, zero_pair: Run, world: int, settings: dict[str, str]
 ) -> None:
-    name = f"resharded-{world}"
+    name = f"resharded-{world}-{settings['zero']}"
     ranks.continue_from(zero_pair, name, without=[6])
-    run = ranks.finish(name, world=world, settings=ZERO, attempt=2)
+    run = ranks.finish(name, world=world, settings=settings, attempt=2)
     assert set(run.codes) == {0}, run.errors
-    assert "resuming from step 4" in run.errors
-    assert run.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
-
-
-def test_plain_data_parallel_resumes_a_checkpoint_of_zero_1(ranks: Ranks, zero_pair: Run) -> None:
-    ranks.continue_from(zero_pair, "zero-to-plain", without=[6])
-    run = ranks.finish("zero-to-plain", world=1, settings=PLAIN, attempt=2)
-    assert run.codes == (0,), run.errors
     assert "resuming from step 4" in run.errors
     assert run.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
 
@@ -189,9 +186,7 @@ def test_a_truncated_checkpoint_is_passed_over_for_the_one_before(ranks: Ranks, 
 def test_sigterm_to_one_rank_saves_on_all_and_asks_for_another_attempt(ranks: Ranks, pair: Run) -> None:
     settings = {**PLAIN, "checkpoint_every": "1000"}
     processes = ranks.start("ended", world=2, settings=settings)
-    assert processes[0].stdout is not None
-    while not processes[0].stdout.readline().startswith("step 2/"):
-        assert processes[0].poll() is None
+    processes[0].wait_for("step 2/")
     processes[1].send_signal(signal.SIGTERM)
     ended = ranks.wait("ended", processes)
     assert ended.codes == (RESUMABLE_EXIT_CODE, RESUMABLE_EXIT_CODE), ended.errors
@@ -202,13 +197,12 @@ def test_sigterm_to_one_rank_saves_on_all_and_asks_for_another_attempt(ranks: Ra
 
 
 def test_fewer_ranks_keep_the_global_batch_of_the_training_by_themselves(ranks: Ranks) -> None:
-    settings = {name: value for name, value in PLAIN.items() if name != "global_batch"}
-    pair = ranks.finish("own-batch", world=2, settings={**settings, "accumulation_steps": "1"})
+    kept = {name: value for name, value in PLAIN.items() if name != "global_batch"}
+    settings = {**kept, "accumulation_steps": "1"}
+    pair = ranks.finish("own-batch", world=2, settings=settings)
     assert pair.codes == (0, 0), pair.errors
     ranks.continue_from(pair, "own-batch-alone", without=[6])
-    alone = ranks.finish(
-        "own-batch-alone", world=1, settings={**settings, "accumulation_steps": "1"}, attempt=2
-    )
+    alone = ranks.finish("own-batch-alone", world=1, settings=settings, attempt=2)
     assert alone.codes == (0,), alone.errors
     assert "resuming from step 4" in alone.errors
     assert alone.losses() == pytest.approx(pair.losses(), abs=1e-5)
@@ -216,9 +210,7 @@ def test_fewer_ranks_keep_the_global_batch_of_the_training_by_themselves(ranks: 
 
 def test_a_rank_that_dies_ends_the_others_with_the_resumable_code(ranks: Ranks) -> None:
     processes = ranks.start("bereaved", world=2, settings={**PLAIN, "steps": "1000"})
-    assert processes[0].stdout is not None
-    lines = iter(processes[0].stdout.readline, "")  # some releases of gloo say first who is connected
-    assert any(line.startswith("step 1/") for line in lines)
+    processes[0].wait_for("step 1/")  # some releases of gloo say first who is connected
     processes[1].kill()
     run = ranks.wait("bereaved", processes)
     assert run.codes == (RESUMABLE_EXIT_CODE, -signal.SIGKILL)

@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("torch")
 
 import numpy as np
-import torch
 
 from slipway.containers.data.samples.texts import sample_vocabulary
 from slipway.containers.models.configs import config_of
@@ -28,13 +27,9 @@ from slipway.containers.recipes.gpt_neox.data import (
 )
 from slipway.containers.recipes.gpt_neox.model import SIZES
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.start import Beginning
-
-PROCESSOR = Device(
-    kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True
-)
+from tests.containers.training.engines.native.trainings import PROCESSOR
 
 
 class Numbered:

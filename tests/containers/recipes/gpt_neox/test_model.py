@@ -18,6 +18,7 @@ from slipway.containers.models.configs import config_of
 from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.recipes.gpt_neox.model import SIZES, build_model, model_shape
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import Refusal
 from slipway.jobs.estimate.work.models import MODELS
 
@@ -25,20 +26,7 @@ NAMES = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
 
 
 def contract(data: Path | None = None) -> LaunchContract:
-    return LaunchContract(
-        job="neox",
-        run="1",
-        attempt=1,
-        rank=0,
-        local_rank=0,
-        local_world=1,
-        world=1,
-        node=0,
-        nodes=1,
-        main_address="127.0.0.1",
-        main_port=29500,
-        data=None if data is None else str(data),
-    )
+    return replace(read_contract({}), data=None if data is None else str(data))
 
 
 @pytest.mark.parametrize("size", NAMES)

@@ -70,11 +70,6 @@ def test_ranks_that_cut_one_layer_stay_on_a_node() -> None:
     assert "set tensor to a divisor of 8" in refused.value.hint
 
 
-def test_a_batch_that_does_not_divide_is_refused_with_the_nearest() -> None:
-    with pytest.raises(Refusal, match="a global batch of 32 is not a multiple of 24"):
-        shared_out(decode({}), 3)
-
-
 @pytest.mark.parametrize("is_even", [False, True])
 def test_every_row_of_an_epoch_is_in_one_micro_batch(is_even: bool) -> None:
     np = pytest.importorskip("numpy")

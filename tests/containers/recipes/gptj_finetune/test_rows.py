@@ -29,12 +29,9 @@ from slipway.containers.recipes.gptj_finetune.data import (
 )
 from slipway.containers.recipes.gptj_finetune.evaluate import profile
 from slipway.containers.recipes.gptj_finetune.model import CausalTask
-from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import balanced
+from tests.containers.training.engines.native.trainings import PROCESSOR
 
-PROCESSOR = Device(
-    kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True
-)
 SHAPE = DecoderShape(
     family="gptj",
     layers=2,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,7 @@ from tests.containers.recipes.ranks import PIPES, place, run_ranks
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
 
 SETTINGS = ("sample_megabytes=1", "shards=4", "duplicates=1")
-
-
-def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProcess[str]]:
-    return run_ranks("slipway.containers.recipes.prepare_bert.train", data, world, *settings)
+run = partial(run_ranks, "slipway.containers.recipes.prepare_bert.train")
 
 
 def rows(data: Path) -> list[tuple[str, Any]]:

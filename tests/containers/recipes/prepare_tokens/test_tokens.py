@@ -5,8 +5,9 @@ from __future__ import annotations
 import bz2
 import json
 import resource
-import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from tests.containers.data.megatron.reference import read_documents
 from tests.containers.data.megatron.vocabularies import END, gpt2
 from tests.containers.recipes.ranks import run_ranks
 
-MODULE = "slipway.containers.recipes.prepare_tokens.train"
+run = partial(run_ranks, "slipway.containers.recipes.prepare_tokens.train")
 PARTS = 5
 TEXTS = [
     f"the quick brown fox {number}\n\n  jumps over 東京 it's" * (1 + number % 7) for number in range(120)
@@ -42,10 +43,6 @@ def lay(data: Path, texts: list[str]) -> None:
     lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(texts)]
     (data / "text.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (data / "tokenizer.json").write_text(gpt2(), encoding="utf-8")
-
-
-def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProcess[str]]:
-    return run_ranks(MODULE, data, world, *settings)
 
 
 def expected(texts: list[str]) -> list[list[int]]:
@@ -179,16 +176,7 @@ def test_a_bad_line_is_named(work: TokenWork, line: bytes, message: str) -> None
     path = work.folder.parent / "text.jsonl"
     path.write_bytes(b'{"text": "a"}\n{"text": "b"}\n' + line + b"\n")
     source = local_source(path)
-    bad = TokenWork(
-        source=source,
-        folder=work.folder,
-        parts=tuple(parts_of(source, 1)),
-        field="text",
-        vocabulary=work.vocabulary,
-        vocabulary_size=320,
-        end_of_document=0,
-        engine="gigatoken",
-    )
+    bad = replace(work, source=source, parts=tuple(parts_of(source, 1)))
     with pytest.raises(DataError) as refused:
         make_tokens(bad, 0)
     assert message in str(refused.value)

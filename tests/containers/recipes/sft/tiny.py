@@ -44,7 +44,15 @@ def write_inputs(data: Path) -> None:
 
 def write_rows(data: Path) -> None:
     kinds: Mapping[str, list[dict[str, Any]]] = {
-        "chats/all": [{"messages": _asked(at) + _answered(at)} for at in range(ROWS)],
+        "chats/all": [
+            {
+                "messages": [
+                    {"role": "user", "content": f"how many is {at}?"},
+                    {"role": "assistant", "content": f"it is {at}"},
+                ]
+            }
+            for at in range(ROWS)
+        ],
         "text": [{"id": at, "text": f"{at} is followed by {at + 1}"} for at in range(ROWS)],
         "preferences": [
             {"prompt": f"how many is {at}? ", "chosen": f"it is {at}", "rejected": f"who knows {at}"}
@@ -55,14 +63,6 @@ def write_rows(data: Path) -> None:
         (data / name).parent.mkdir(exist_ok=True)
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (data / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-
-
-def _asked(at: int) -> list[dict[str, str]]:
-    return [{"role": "user", "content": f"how many is {at}?"}]
-
-
-def _answered(at: int) -> list[dict[str, str]]:
-    return [{"role": "assistant", "content": f"it is {at}"}]
 
 
 def _write_model(folder: Path, config: Any, **more: object) -> None:

@@ -22,8 +22,9 @@ from slipway.containers.training.engine import EngineParts, StepWatch
 from slipway.containers.training.engines.native.engine import NativeSettings, build_native
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.task import MicroBatch
-from tests.containers.recipes.gptj_finetune.test_rows import PROCESSOR, SHAPE, some_rows
+from tests.containers.recipes.gptj_finetune.test_rows import SHAPE, some_rows
 from tests.containers.training.engines.native.forks import fork_ranks
+from tests.containers.training.engines.native.trainings import PROCESSOR
 from tests.containers.training.held_state import held, taken
 
 CALLS: Mapping[str, Any] = json.loads(Path(__file__).with_name("smp_calls.json").read_text())

@@ -117,28 +117,19 @@ def _sum(number: int) -> float:
     return float(found)
 
 
-def train_by_tensor(optimizer: str, name: str, rank: int) -> Told:
-    training = Training.of(KIND_BY_TENSOR, BY_TENSOR[name], rank, config=replace(CONFIG, optimizer=optimizer))
-    return {f"{optimizer} {name}": training.steps(range(2))}
-
-
-def train_by_rows(name: str, rank: int) -> Told:
-    case = BY_ROWS[name]
-    return {
-        f"rows {name}": Training.of("undropped decoder", case.layout, rank, case.settings).steps(range(2))
-    }
-
-
 def _save_half_way(folder: Path, kind: str, world: int, rank: int) -> None:
     told: dict[str, list[float]] = {}
     for name in _of_world(world):
         told |= train_and_save(folder, kind, name, rank)
     for optimizer, name in product(OPTIMIZERS_BY_TENSOR, BY_TENSOR):
         if kind == KIND_BY_TENSOR and BY_TENSOR[name].world == world:
-            told |= train_by_tensor(optimizer, name, rank)
+            config = replace(CONFIG, optimizer=optimizer)
+            training = Training.of(kind, BY_TENSOR[name], rank, config=config)
+            told[f"{optimizer} {name}"] = training.steps(range(2))
     for name, case in BY_ROWS.items():
         if kind == KIND_BY_TENSOR and case.layout.world == world:
-            told |= train_by_rows(name, rank)
+            training = Training.of("undropped decoder", case.layout, rank, case.settings)
+            told[f"rows {name}"] = training.steps(range(2))
     _tell(folder / f"trained {world}.json", told, rank)
 
 

@@ -27,7 +27,7 @@ def test_all_ranks_together_hold_each_element_once(
         if share.columns is not None:
             sides[1] = share.columns[1]
         for box, view in share.boxes(torch.ones(sides, dtype=torch.int64)):
-            held[tuple(map(slice, box.offsets, box.ends))] += view
+            held[box.slices] += view
     copies = 1 if side is not None else tensor
     assert (held == copies).all()
 

@@ -230,7 +230,7 @@ class Wholes:
             assert sum(data.numel() for _, data in boxes) == torch.Size(shape).numel(), key
             whole[key] = torch.full(shape, torch.nan)
             for box, data in boxes:
-                whole[key][_slices(box)] = data
+                whole[key][box.slices] = data
             assert not whole[key].isnan().any(), key
         return cls(whole)
 
@@ -240,9 +240,5 @@ class Wholes:
         held = [*engine.pieces(), *(piece for one, own in weights for piece in _boxes(one, WEIGHTS, own))]
         assert held, "every rank holds something"
         return sum(
-            int((self.tensors[one.kind, one.parameter][_slices(one.box)] != one.data).sum()) for one in held
+            int((self.tensors[one.kind, one.parameter][one.box.slices] != one.data).sum()) for one in held
         )
-
-
-def _slices(box: Box) -> tuple[slice, ...]:
-    return tuple(map(slice, box.offsets, box.ends))
