@@ -74,8 +74,10 @@ def _run(count: int, environment: Any, region: str) -> list[str]:
     interfaces = data.get("NetworkInterfaces") or [{}]
     named = resources.get("instanceTypes") or ["optimal"]
     subnets = resources.get("subnets") or [None]
+    configured = [each.get("imageIdOverride") for each in resources.get("ec2Configuration") or ()]
+    images = filter(None, [*configured, resources.get("imageId"), data.get("ImageId")])
     reservation = backend.run_instances(
-        _image(resources, data),
+        str(next(images, "ami-ecs")),
         count,
         None,
         [],
@@ -100,17 +102,10 @@ def _template(backend: Any, named: Mapping[str, str] | None) -> Mapping[str, Any
     return dict(backend._get_template_from_args(asked).data)
 
 
-def _image(resources: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    configured = [
-        configuration.get("imageIdOverride") for configuration in resources.get("ec2Configuration") or ()
-    ]
-    return str(next(filter(None, [*configured, resources.get("imageId"), data.get("ImageId")]), "ami-ecs"))
-
-
 def _tags(data: Mapping[str, Any]) -> dict[str, str]:
-    given = [
-        specification
+    return {
+        tag["Key"]: tag["Value"]
         for specification in data.get("TagSpecifications") or ()
         if specification["ResourceType"] == "instance"
-    ]
-    return {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
+        for tag in specification["Tags"]
+    }

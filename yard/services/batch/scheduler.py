@@ -1,6 +1,6 @@
 """Moves jobs from state to state, in one thread that acts on changes and timeouts.
 
-To add a rule for a state: a line of _STEPS.
+To add a rule for a state: a branch of _advance.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.errors import going_on
@@ -88,9 +87,8 @@ def _look_at_all() -> float | None:
 
 
 def _advance(job: BatchJob, blocked_queues: set[tuple[str, str]]) -> None:
-    for status, step in _STEPS.items():
-        if job.status == status:
-            step(job)
+    if job.status in ("SUBMITTED", "PENDING"):
+        _depend(job)
     if job.status != "RUNNABLE" or (job.region, job.queue) in blocked_queues:
         return
     if not _place(job):
@@ -172,6 +170,3 @@ def _is_over_time(job: BatchJob, reason: str) -> bool:
         reason.startswith(limit["reason"]) and waited_s >= real_seconds(limit["maxTimeSeconds"])
         for limit in limits
     )
-
-
-_STEPS: Mapping[str, Callable[[BatchJob], None]] = {"SUBMITTED": _depend, "PENDING": _depend}

@@ -30,7 +30,9 @@ def write(job: TrainingJob, host: str, folder: Path) -> None:
         "inputdataconfig": {channel["ChannelName"]: _channel(channel, job) for channel in channels(job)},
         "resourceconfig": _resources(job, host),
         "init-config": {"inputMode": job.given["AlgorithmSpecification"]["TrainingInputMode"]},
-        "trainingjobconfig": _whole(job),
+        "trainingjobconfig": {
+            name: value for name, value in job.given.items() if isinstance(value, str | list | dict | bool)
+        },
     }
     for name, document in documents.items():
         (config / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
@@ -75,7 +77,3 @@ def _resources(job: TrainingJob, host: str) -> dict[str, Any]:
         "instance_groups": [group],
         "network_interface_name": INTERFACE,
     }
-
-
-def _whole(job: TrainingJob) -> dict[str, Any]:
-    return {name: value for name, value in job.given.items() if isinstance(value, str | list | dict | bool)}
