@@ -14,7 +14,7 @@ import yaml
 
 from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 from slipway.yard import bounded_yaml
-from slipway.yard.services.imagebuilder.components.actions import BadDocument
+from slipway.yard.services.imagebuilder.components.actions import ACTIONS, WINDOWS_ACTIONS, BadDocument
 
 TIMEOUT_SECONDS = 7200
 # Suffix of a step's name -> why it cannot run outside AWS (infra/components/README.md).
@@ -69,7 +69,10 @@ def parse(text: str, platform: str = "Linux") -> Document:
         name=str(found.get("name", "")),
         phases=phases,
         constants={name: str(given["value"]) for name, given in _declared(found, "constants")},
-        defaults={name: _default(given) for name, given in _declared(found, "parameters")},
+        defaults={
+            name: str(given["default"]) if "default" in given else None
+            for name, given in _declared(found, "parameters")
+        },
     )
 
 
@@ -79,10 +82,6 @@ def _declared(found: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mappin
         if not isinstance(entry, dict) or not all(isinstance(given, dict) for given in entry.values()):
             raise BadDocument(f"{what} is no list of `Name: {{type: string, …}}`")
         yield from entry.items()
-
-
-def _default(given: Mapping[str, Any]) -> str | None:
-    return str(given["default"]) if "default" in given else None
 
 
 def _steps(phase: Mapping[str, Any], platform: str) -> Iterator[ComponentStep]:
@@ -97,8 +96,6 @@ def _steps(phase: Mapping[str, Any], platform: str) -> Iterator[ComponentStep]:
 
 
 def _step(given: Mapping[str, Any], where: str, platform: str) -> ComponentStep:
-    from slipway.yard.services.imagebuilder.components.actions import ACTIONS, WINDOWS_ACTIONS
-
     _refuse_unknown(given, _STEP, where)
     actions = {*ACTIONS, *(WINDOWS_ACTIONS if platform == "Windows" else ())}
     if given.get("action") not in actions:

@@ -227,14 +227,13 @@ def fetch(downloads: Sequence[Download], folder: Path, s3: Any) -> None:
             bucket, _, key = download.source.removeprefix("s3://").partition("/")
             s3.download_file(bucket, key, str(path))
         else:
-            _fetch_from_web(download.source, path)
+            with (
+                urllib.request.urlopen(download.source, timeout=TIMEOUT_SECONDS) as answer,  # noqa: S310 - actions.py takes http and https only
+                path.open("wb") as file,
+            ):
+                shutil.copyfileobj(answer, file)
         if download.checksum:
             _check(download, path)
-
-
-def _fetch_from_web(source: str, path: Path) -> None:
-    with urllib.request.urlopen(source, timeout=TIMEOUT_SECONDS) as answer, path.open("wb") as file:  # noqa: S310 - actions.py takes http and https only
-        shutil.copyfileobj(answer, file)
 
 
 def _check(download: Download, path: Path) -> None:
