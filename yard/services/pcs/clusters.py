@@ -30,7 +30,6 @@ log = logging.getLogger("yard.pcs")
 LOOK_S = 1.0
 RETRY_S = 3.0  # until an instance for a node is requested again; minutes on AWS
 MOST_ERRORS = 10  # in the description of a node group
-_GONE = ("dead",)  # states of a host that has ended
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,7 +151,7 @@ class RunningCluster:
         """Take the node down if its instance ended or its host died without being released."""
         if nodes.is_there(node.instance, self.record.region):
             host = host_store.hosts.get(node.instance)
-            if host is None or host.state not in _GONE:
+            if host is None or host.state != "dead":
                 return
             node.dead_at = node.dead_at or time.monotonic()
             if time.monotonic() - node.dead_at < instances.replace_s():
