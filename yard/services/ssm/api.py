@@ -109,13 +109,17 @@ def _list(parameters: Parameters, region: str) -> Answer:
         found = [command for command in found if command.id == wanted]
     if instance := parameters.get("InstanceId"):
         found = [command for command in found if instance in command.invocations]
-    shown = [_shown_command(command) for command in found if _passes(_shown_command(command), parameters)]
+    shown = [each for each in map(_shown_command, found) if _passes(each, parameters)]
     return _page("Commands", shown, parameters)
 
 
 def _list_invocations(parameters: Parameters, region: str) -> Answer:
-    found = [
-        _listed_invocation(invocation, bool(parameters.get("Details")))
+    found: list[Answer] = [
+        {
+            **_of_both(invocation),
+            "RequestedDateTime": command.requested_at,
+            "CommandPlugins": [_plugin(each) for each in invocation.outcomes if parameters.get("Details")],
+        }
         for command in reversed(list(run_command.commands.values()))
         for invocation in command.invocations.values()
         if command.region == region
@@ -248,15 +252,6 @@ def _shown_invocation(one: Invocation, step: str | None) -> Answer:
         "StandardErrorContent": outcome.text("stderr"),
         "StandardOutputUrl": "",
         "StandardErrorUrl": "",
-    }
-
-
-def _listed_invocation(one: Invocation, with_steps: bool) -> Answer:
-    """Return one entry of ListCommandInvocations."""
-    return {
-        **_of_both(one),
-        "RequestedDateTime": one.command.requested_at,
-        "CommandPlugins": [_plugin(outcome) for outcome in one.outcomes] if with_steps else [],
     }
 
 
