@@ -253,8 +253,7 @@ def _quota(message: str) -> ApiError:
     return ApiError("ServiceQuotaExceededException", message)
 
 
-_Check = Callable[[StoredRecord | None, Parameters, str], None]
-_CHECKS: Mapping[str, tuple[_Check, ...]] = {
+_CHECKS: Mapping[str, tuple[Callable[[StoredRecord | None, Parameters, str], None], ...]] = {
     CLUSTER.noun: (_version, _network, _cluster_settings),
     GROUP.noun: (_scaling, _places, _template, _instance_types, _gres, _profile),
     QUEUE.noun: (_groups,),
