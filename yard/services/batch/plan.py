@@ -65,14 +65,18 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
     (folder / "tmp").chmod(0o1777)
     linux = container.get("linuxParameters") or {}
     place = _place(stage, index)
+    # Without a command AWS would run the image's own, and the yard runs nothing.
+    words = overrides.command(container, job.definition, job.submit) or ["true"]
+    # EC2 names an instance after its address.
+    domain = "ec2.internal" if job.region == "us-east-1" else f"{job.region}.compute.internal"
     session = task_roles.of_job(container, stage.environment, job.region, stage.attempt.nodes[index].task_id)
     node: Node = {
         "index": index,
         "folder": str(folder),
         "cwd": WORK,
-        "hostname": _hostname(stage.address(index), job.region),
+        "hostname": f"ip-{stage.address(index).replace('.', '-')}.{domain}",
         "address": f"{stage.address(index)}/16",
-        "argv": _argv(overrides.command(container, job.definition, job.submit)),
+        "argv": [interpreter(), *words[1:]] if words[0] in PYTHONS else words,
         "environment": of_container(place, container, session),
         "mounts": [(str(folder / "work"), WORK), *storage.mounts(container, shared, folder)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
@@ -116,12 +120,6 @@ def _place(stage: Stage, index: int) -> NodePosition:
     )
 
 
-def _hostname(address: str, region: str) -> str:
-    """Name the node after its address, as EC2 does."""
-    domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
-    return f"ip-{address.replace('.', '-')}.{domain}"
-
-
 def _hosts(nodes: Sequence[Node]) -> str:
     """Return the text of /etc/hosts, which replaces DNS; torch also looks up IPv4-mapped addresses."""
     lines = ["127.0.0.1 localhost", "::1 localhost"]
@@ -130,12 +128,6 @@ def _hosts(nodes: Sequence[Node]) -> str:
         names = f"{name} {name.partition('.')[0]}"
         lines += [f"{address} {names}", f"::ffff:{address} {names}"]
     return "\n".join(lines) + "\n"
-
-
-def _argv(command: Sequence[str]) -> list[str]:
-    """Return the command; without one, AWS would run the image's own command, and the yard runs nothing."""
-    words = list(command) or ["true"]
-    return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
 
 
 def _without_mounts(node: Node) -> Node:

@@ -96,27 +96,21 @@ def _advance(job: BatchJob, blocked_queues: set[tuple[str, str]]) -> None:
 
 
 def _depend(job: BatchJob) -> None:
-    waited_for = _dependencies(job)
+    waited_for = []
+    for dependency in job.submit.get("dependsOn", ()):
+        other = job_store.find(dependency["jobId"]) if "jobId" in dependency else None
+        if dependency.get("type") == "SEQUENTIAL" and job.parent and job.index:
+            waited_for.append(job.parent.children[job.index - 1])  # the child before
+        elif other and dependency.get("type") == "N_TO_N" and other.children and job.index is not None:
+            waited_for.append(other.children[job.index])  # the same index of another array
+        elif other:
+            waited_for.append(other)
     if any(other.status == "FAILED" for other in waited_for):
         job_store.set_status(job, "FAILED", DEPENDENCY_FAILED)
     elif all(other.status == "SUCCEEDED" for other in waited_for):
         job_store.set_status(job, "RUNNABLE")
     elif job.status != "PENDING":
         job_store.set_status(job, "PENDING")
-
-
-def _dependencies(job: BatchJob) -> list[BatchJob]:
-    """List the jobs to wait for; N_TO_N is the same index of another array, SEQUENTIAL the child before."""
-    found = []
-    for dependency in job.submit.get("dependsOn", ()):
-        other = job_store.find(dependency["jobId"]) if "jobId" in dependency else None
-        if dependency.get("type") == "SEQUENTIAL" and job.parent and job.index:
-            found.append(job.parent.children[job.index - 1])
-        elif other and dependency.get("type") == "N_TO_N" and other.children and job.index is not None:
-            found.append(other.children[job.index])
-        elif other:
-            found.append(other)
-    return found
 
 
 def _sum_up(job: BatchJob) -> None:

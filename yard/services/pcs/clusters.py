@@ -125,27 +125,24 @@ class RunningCluster:
         try:
             instance = nodes.launch(group)
         except ApiError as refused:
-            self._refused(group, name, refused)
+            log.warning("no instance for node %s: %s", name, refused)
+            errors = self.errors.setdefault(group.facts["id"], [])
+            errors.insert(0, {"code": refused.code, "message": refused.message})
+            del errors[MOST_ERRORS:]
+            write(
+                self.record,
+                name,
+                status=LAUNCH_FAILED,
+                reason=refused.code,
+                description=refused.message,
+            )
+            # This requeues the node's job, so that Slurm can choose another node.
+            self._take_down(name, refused.code)
             return
         node.instance, node.dead_at = instance.id, 0.0
         self.lost.pop(name, None)
         log.info("node %s of %s is instance %s", name, self.record.name, instance.id)
         node.has_registered = self.controller.introduce(name, instance)
-
-    def _refused(self, group: StoredRecord, name: str, refused: ApiError) -> None:
-        """Requeue the node's job, so that Slurm can choose another node."""
-        log.warning("no instance for node %s: %s", name, refused)
-        errors = self.errors.setdefault(group.facts["id"], [])
-        errors.insert(0, {"code": refused.code, "message": refused.message})
-        del errors[MOST_ERRORS:]
-        write(
-            self.record,
-            name,
-            status=LAUNCH_FAILED,
-            reason=refused.code,
-            description=refused.message,
-        )
-        self._take_down(name, refused.code)
 
     def _look_after(self, node: ClusterNode) -> None:
         """Take the node down if its instance ended or its host died without being released."""

@@ -154,7 +154,18 @@ def _get(parameters: Parameters, region: str) -> Answer:
     name = parameters.get("PluginName")
     if name and name not in (outcome.name for outcome in invocation.outcomes):
         raise ApiError("InvalidPluginName", "")
-    return _shown_invocation(invocation, name)
+    outcome = _outcome(invocation, name)
+    return {
+        **_of_both(invocation),
+        "PluginName": outcome.name,
+        "ResponseCode": outcome.code,
+        **_times(outcome),
+        "Status": outcome.status if name else invocation.status,
+        "StandardOutputContent": outcome.text("stdout"),
+        "StandardErrorContent": outcome.text("stderr"),
+        "StandardOutputUrl": "",
+        "StandardErrorUrl": "",
+    }
 
 
 def _command(parameters: Parameters, region: str) -> Command:
@@ -239,22 +250,6 @@ def _shown_command(sent_one: Command) -> Answer:
     }
 
 
-def _shown_invocation(one: Invocation, step: str | None) -> Answer:
-    """Return GetCommandInvocation's answer for the named step, else for the last one that has begun."""
-    outcome = _outcome(one, step)
-    return {
-        **_of_both(one),
-        "PluginName": outcome.name,
-        "ResponseCode": outcome.code,
-        **_times(outcome),
-        "Status": outcome.status if step else one.status,
-        "StandardOutputContent": outcome.text("stdout"),
-        "StandardErrorContent": outcome.text("stderr"),
-        "StandardOutputUrl": "",
-        "StandardErrorUrl": "",
-    }
-
-
 def _of_both(one: Invocation) -> Answer:
     return {
         "CommandId": one.command.id,
@@ -269,6 +264,7 @@ def _of_both(one: Invocation) -> Answer:
 
 
 def _outcome(one: Invocation, step: str | None) -> StepOutcome:
+    """Return the outcome of the named step, else of the last one that has begun."""
     if step:
         return next(outcome for outcome in one.outcomes if outcome.name == step)
     begun = [outcome for outcome in one.outcomes if outcome.started_at]

@@ -105,22 +105,18 @@ def _step(given: Mapping[str, Any], where: str, platform: str) -> ComponentStep:
         raise BadDocument(
             f"{where} has onFailure {given['onFailure']!r}; allowed are {', '.join(ON_FAILURE)}"
         )
+    timeout = given.get("timeoutSeconds", TIMEOUT_SECONDS)
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < -1 or timeout == 0:
+        raise BadDocument(f"{where} has timeoutSeconds {timeout!r}; it must be a whole number above 0, or -1")
     return ComponentStep(
         name=given["name"],
         action=given["action"],
         inputs=given.get("inputs") or {},
-        timeout_seconds=_seconds(given.get("timeoutSeconds", TIMEOUT_SECONDS), where),
+        timeout_seconds=86_400 if timeout == -1 else timeout,  # AWS's -1 is no limit
         on_failure=given.get("onFailure", "Abort"),
         max_attempts=max(1, int(given.get("maxAttempts", 1))),
         loop=given.get("loop"),
     )
-
-
-def _seconds(value: object, where: str) -> int:
-    """Return the timeout; AWS's -1 for no limit becomes a day."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < -1 or value == 0:
-        raise BadDocument(f"{where} has timeoutSeconds {value!r}; it must be a whole number above 0, or -1")
-    return 86_400 if value == -1 else value
 
 
 def _name(given: Any, what: str) -> str:
