@@ -30,7 +30,14 @@ def _refused_by_moto() -> Iterator[None]:
 
 def _delete_vpc(parameters: Parameters, region: str) -> dict[str, Any]:
     backend, vpc = moto_backend("ec2", region), parameters["VpcId"]
-    if left := _left_in(backend, vpc):
+    endpoints = backend.vpc_end_points.values()
+    gateways = backend.internet_gateways.values()
+    left = [
+        *(group.id for group in backend.groups.get(vpc, {}).values() if group.name != "default"),
+        *(endpoint.id for endpoint in endpoints if endpoint.vpc_id == vpc and endpoint.state != "deleted"),
+        *(gateway.id for gateway in gateways if gateway.vpc and gateway.vpc.id == vpc),
+    ]
+    if left:
         message = f"The vpc '{vpc}' has dependencies and cannot be deleted: {', '.join(left)}."
         raise ApiError("DependencyViolation", message)
     with _refused_by_moto():
@@ -39,16 +46,6 @@ def _delete_vpc(parameters: Parameters, region: str) -> dict[str, Any]:
         if acl.vpc_id == vpc and acl.default:
             del backend.network_acls[identifier]
     return {}
-
-
-def _left_in(backend: Any, vpc: str) -> list[str]:
-    endpoints = backend.vpc_end_points.values()
-    gateways = backend.internet_gateways.values()
-    return [
-        *(group.id for group in backend.groups.get(vpc, {}).values() if group.name != "default"),
-        *(endpoint.id for endpoint in endpoints if endpoint.vpc_id == vpc and endpoint.state != "deleted"),
-        *(gateway.id for gateway in gateways if gateway.vpc and gateway.vpc.id == vpc),
-    ]
 
 
 def _delete_subnet(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
@@ -29,20 +30,13 @@ _BUILT = "2026-01-15T00-00-00.000Z"  # names end with a date; AWS's real dates a
 _OWNER = "137112412989"  # an account of Amazon; the real owner is not known here
 
 
-def sample_ami_names() -> Iterator[tuple[str, str]]:
-    """Yield the name and the architecture of each sample AMI."""
-    for system, version in SAMPLES:
-        for architecture in _ARCHITECTURES:
-            prefix = NAME.format(os=system, architecture=architecture, version=version)
-            yield f"{prefix}-{_BUILT}", architecture
-
-
 def register_sample_amis(region: str) -> None:
     """Let DescribeImages find the sample AMIs in the region; repeating it changes nothing."""
     from moto.ec2.models.amis import Ami
 
     backend = moto_backend("ec2", region)
-    for name, architecture in sample_ami_names():
+    for (system, version), architecture in product(SAMPLES, _ARCHITECTURES):
+        name = f"{NAME.format(os=system, architecture=architecture, version=version)}-{_BUILT}"
         identifier = f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
         backend.amis[identifier] = Ami(
             backend,

@@ -62,10 +62,6 @@ def read_tags(scope: ResourceScope) -> list[dict[str, Any]]:
     ]
 
 
-def read_subnets(scope: ResourceScope) -> list[str]:
-    return str(scope.live.get("VPCZoneIdentifier", "")).split(",")
-
-
 def collect_metrics(scope: ResourceScope) -> None:
     for wanted in scope.properties.get("MetricsCollection") or ():
         scope.send("enable_metrics_collection", AutoScalingGroupName=scope.id, **wanted)
@@ -144,7 +140,7 @@ PROVIDERS: Mapping[str, Provider] = {
         reads={
             **mirrored("MinSize MaxSize DesiredCapacity HealthCheckType LaunchTemplate"),
             "Tags": read_tags,
-            "VPCZoneIdentifier": read_subnets,
+            "VPCZoneIdentifier": lambda scope: str(scope.live.get("VPCZoneIdentifier", "")).split(","),
         },
         # Only the template keeps it: the yard sends no such notifications.
         accepts=frozenset({"NotificationConfigurations"}),

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from slipway.yard.chaos import conditions
+from slipway.yard.endpoint import own_endpoint
 from slipway.yard.machines import log_stream, memory, storage
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.batch import capacity, instances, job_store, overrides, plan, task_roles
+from slipway.yard.services.batch.api import views
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt, NodeRun
 
@@ -101,12 +103,15 @@ class Running:
         try:
             self._register()
             for event in self.processes.events():
-                self._see(event)
+                _SEEN[event.name](self, self.attempt.nodes[event.node], event)
         finally:
             with job_store.changed:
                 self.job.running = None
             self.processes.close()
-        return self._ending()
+        main = self.attempt.nodes[self.job.main_node]
+        if main.host_is_gone or main.exit_code is None:
+            return ContainerExit(status_reason=HOST_GONE.format(instance=main.instance), exit_code=None)
+        return ContainerExit(status_reason=EXITED, exit_code=main.exit_code, reason=main.reason)
 
     def stop(self) -> None:
         if self.processes:
@@ -138,10 +143,6 @@ class Running:
             self.job.stop_reason = self.job.stop_reason or TIMED_OUT
             self.stop()
 
-    def _see(self, event: NodeEvent) -> None:
-        node = self.attempt.nodes[event.node]
-        _SEEN[event.name](self, node, event)
-
     def forked(self, node: NodeRun, event: NodeEvent) -> None:
         (output,) = event.descriptors
         assert self.processes
@@ -149,7 +150,7 @@ class Running:
 
     def ready(self, node: NodeRun, event: NodeEvent) -> None:
         assert self.processes
-        self.processes.open_doors(event, plan.endpoint(), self.subnet)
+        self.processes.open_doors(event, own_endpoint(), self.subnet)
         with job_store.changed:
             node.started_at = job_store.now_ms()
             if node.index == self.job.main_node:
@@ -163,12 +164,6 @@ class Running:
             job_store.changed.notify_all()
             if node.index == self.job.main_node:
                 self.stop()
-
-    def _ending(self) -> ContainerExit:
-        main = self.attempt.nodes[self.job.main_node]
-        if main.host_is_gone or main.exit_code is None:
-            return ContainerExit(status_reason=HOST_GONE.format(instance=main.instance), exit_code=None)
-        return ContainerExit(status_reason=EXITED, exit_code=main.exit_code, reason=main.reason)
 
 
 _SEEN = {"forked": Running.forked, "ready": Running.ready, "exited": Running.exited}
@@ -203,12 +198,6 @@ def is_retried(ending: ContainerExit, strategy: Mapping[str, Any], attempts_made
             "onStatusReason": ending.status_reason,
         }
         conditions = {member: pattern for member, pattern in rule.items() if member in said}
-        if all(_fits(pattern, said[member] or "") for member, pattern in conditions.items()):
+        if all(views.like(said[member] or "", pattern) for member, pattern in conditions.items()):
             return bool(rule["action"].lower() == "retry")
     return True
-
-
-def _fits(pattern: str, text: str) -> bool:
-    """Match case-insensitively; a star at the end matches anything."""
-    pattern, text = pattern.lower(), text.lower()
-    return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern

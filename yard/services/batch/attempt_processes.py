@@ -9,15 +9,19 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from slipway.yard import state
+from slipway.yard.endpoint import own_endpoint
 from slipway.yard.machines import api_proxy
-from slipway.yard.machines.settings import CHECKOUT, stop_seconds
+from slipway.yard.machines.isolation import home
+from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import CHECKOUT, needed, stop_seconds
 
 LARGEST_EVENT = 65536
 MODULE = "slipway.yard.services.batch.isolation.cluster"
@@ -32,6 +36,21 @@ class NodeEvent:
     node: int
     code: int | None
     descriptors: tuple[int, ...]
+
+
+def write_plan(folder: Path, tier: Tier, nodes: Sequence[Mapping[str, Any]]) -> Path:
+    """Write the plan of these nodes; return the file, which isolation/cluster.py reads."""
+    plan = {
+        "tier": tier.name,
+        "isolated": tier.isolated,
+        "port": urlsplit(own_endpoint()).port,
+        "keep": needed(),
+        "home": home.plan(needed(), state.home()),
+        "nodes": nodes,
+    }
+    file = folder / "plan.json"
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    return file
 
 
 class AttemptProcesses:

@@ -74,8 +74,16 @@ def _run(count: int, environment: Any, region: str) -> list[str]:
     interfaces = data.get("NetworkInterfaces") or [{}]
     named = resources.get("instanceTypes") or ["optimal"]
     subnets = resources.get("subnets") or [None]
+    configured = [each.get("imageIdOverride") for each in resources.get("ec2Configuration") or ()]
+    images = filter(None, [*configured, resources.get("imageId"), data.get("ImageId")])
+    tags = {
+        tag["Key"]: tag["Value"]
+        for specification in data.get("TagSpecifications") or ()
+        if specification["ResourceType"] == "instance"
+        for tag in specification["Tags"]
+    }
     reservation = backend.run_instances(
-        _image(resources, data),
+        str(next(images, "ami-ecs")),
         count,
         None,
         [],
@@ -85,7 +93,7 @@ def _run(count: int, environment: Any, region: str) -> list[str]:
         subnet_id=subnets[0],
         nics=[{"DeviceIndex": 0, "DeleteOnTermination": True}] if subnets[0] else [],
         security_group_ids=resources.get("securityGroupIds") or interfaces[0].get("Groups") or [],
-        tags={"instance": {**_tags(data), **resources.get("tags", {})}},
+        tags={"instance": {**tags, **resources.get("tags", {})}},
         instance_market_options="spot" if resources.get("type") == "SPOT" else {},
     )
     return [instance.id for instance in reservation.instances]
@@ -98,19 +106,3 @@ def _template(backend: Any, named: Mapping[str, str] | None) -> Mapping[str, Any
     by_name = {"LaunchTemplateName": named.get("launchTemplateName"), "Version": named.get("version")}
     asked = {key: value for key, value in (by_id if by_id["LaunchTemplateId"] else by_name).items() if value}
     return dict(backend._get_template_from_args(asked).data)
-
-
-def _image(resources: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    configured = [
-        configuration.get("imageIdOverride") for configuration in resources.get("ec2Configuration") or ()
-    ]
-    return str(next(filter(None, [*configured, resources.get("imageId"), data.get("ImageId")]), "ami-ecs"))
-
-
-def _tags(data: Mapping[str, Any]) -> dict[str, str]:
-    given = [
-        specification
-        for specification in data.get("TagSpecifications") or ()
-        if specification["ResourceType"] == "instance"
-    ]
-    return {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}

@@ -27,7 +27,15 @@ def node_properties(definition: Properties, submit: Properties) -> dict[str, Any
     found: dict[str, Any] = copy.deepcopy(dict(definition["nodeProperties"]))
     overrides = submit.get("nodeOverrides") or {}
     if count := overrides.get("numNodes"):
-        _refuse_count(found, count)
+        ranges = [group["targetNodes"] for group in found["nodeRangeProperties"]]
+        if not any(text.endswith(":") for text in ranges):
+            raise client_exception(
+                "numNodes can be overridden only if a node range has no upper end, such as '0:';"
+                f" the ranges are {ranges}"
+            )
+        needed = max(found["mainNode"], *(int(text.partition(":")[0] or 0) for text in ranges))
+        if count <= needed:
+            raise client_exception(f"numNodes {count} leaves out node {needed}, which the definition names")
         found["numNodes"] = count
     for group in found["nodeRangeProperties"]:
         for override in overrides.get("nodePropertyOverrides", ()):
@@ -92,19 +100,6 @@ def _container(container: Properties, override: Properties) -> Container:
 def _by_key(container: Properties, override: Properties, member: str, key: str) -> list[dict[str, str]]:
     items: Sequence[dict[str, str]] = [*container.get(member, ()), *override.get(member, ())]
     return list({item[key]: item for item in items}.values())
-
-
-def _refuse_count(properties: Properties, count: int) -> None:
-    ranges = [group["targetNodes"] for group in properties["nodeRangeProperties"]]
-    if not any(text.endswith(":") for text in ranges):
-        raise client_exception(
-            "numNodes can be overridden only if a node range has no upper end, such as '0:'; the ranges are"
-            f" {ranges}"
-        )
-    lowest = max(int(text.partition(":")[0] or 0) for text in ranges)
-    needed = max(lowest, properties["mainNode"])
-    if count <= needed:
-        raise client_exception(f"numNodes {count} leaves out node {needed}, which the definition names")
 
 
 def _bounds(text: str, count: int) -> tuple[int, int]:

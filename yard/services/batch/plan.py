@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from slipway.containers.runtime.contract import variables
-from slipway.yard import state
 from slipway.yard.chaos import conditions
+from slipway.yard.endpoint import own_endpoint
 from slipway.yard.machines import gpu_programs, storage
-from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
-from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter, needed
+from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter
 from slipway.yard.permissions import keys
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.batch import capacity, overrides, task_roles
+from slipway.yard.services.batch.attempt_processes import write_plan
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt
 
 PYTHONS = ("python", "python3")
 WORK = "/job"  # the folder in which a command starts
 SHARED_MEMORY_MIB = 64  # Docker's default
-PLAN_FILE = "plan.json"
 _NODES_IN_A_ROW = 200
 _GPU_PROGRAMS = "/usr/local/nvidia/bin"  # first on PATH in NVIDIA's images
 
@@ -58,21 +55,7 @@ def write(stage: Stage) -> Path:
     for node in nodes:
         known = _hosts([node]) if conditions.strikes("dns", "node") else hosts
         (Path(node["folder"]) / "hosts").write_text(known, encoding="utf-8")
-    plan = {
-        "tier": stage.tier.name,
-        "isolated": stage.tier.isolated,
-        "port": urlsplit(endpoint()).port,
-        "keep": needed(),
-        "home": home.plan(needed(), state.home()),
-        "nodes": nodes,
-    }
-    file = stage.folder / PLAN_FILE
-    file.write_text(json.dumps(plan), encoding="utf-8")
-    return file
-
-
-def endpoint() -> str:
-    return os.environ["SLIPWAY_YARD_ENDPOINT"]
+    return write_plan(stage.folder, stage.tier, nodes)
 
 
 def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mapping[str, str]) -> Node:
@@ -82,15 +65,19 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
     (folder / "tmp").chmod(0o1777)
     linux = container.get("linuxParameters") or {}
     place = _place(stage, index)
+    # Without a command AWS would run the image's own, and the yard runs nothing.
+    words = overrides.command(container, job.definition, job.submit) or ["true"]
+    # EC2 names an instance after its address.
+    domain = "ec2.internal" if job.region == "us-east-1" else f"{job.region}.compute.internal"
     session = task_roles.of_job(container, stage.environment, job.region, stage.attempt.nodes[index].task_id)
     node: Node = {
         "index": index,
         "folder": str(folder),
         "cwd": WORK,
-        "hostname": _hostname(stage.address(index), job.region),
+        "hostname": f"ip-{stage.address(index).replace('.', '-')}.{domain}",
         "address": f"{stage.address(index)}/16",
-        "argv": _argv(overrides.command(container, job.definition, job.submit)),
-        "environment": of_container(place, container, session, endpoint()),
+        "argv": [interpreter(), *words[1:]] if words[0] in PYTHONS else words,
+        "environment": of_container(place, container, session),
         "mounts": [(str(folder / "work"), WORK), *storage.mounts(container, shared, folder)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),
@@ -133,12 +120,6 @@ def _place(stage: Stage, index: int) -> NodePosition:
     )
 
 
-def _hostname(address: str, region: str) -> str:
-    """Name the node after its address, as EC2 does."""
-    domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
-    return f"ip-{address.replace('.', '-')}.{domain}"
-
-
 def _hosts(nodes: Sequence[Node]) -> str:
     """Return the text of /etc/hosts, which replaces DNS; torch also looks up IPv4-mapped addresses."""
     lines = ["127.0.0.1 localhost", "::1 localhost"]
@@ -147,12 +128,6 @@ def _hosts(nodes: Sequence[Node]) -> str:
         names = f"{name} {name.partition('.')[0]}"
         lines += [f"{address} {names}", f"::ffff:{address} {names}"]
     return "\n".join(lines) + "\n"
-
-
-def _argv(command: Sequence[str]) -> list[str]:
-    """Return the command; without one, AWS would run the image's own command, and the yard runs nothing."""
-    words = list(command) or ["true"]
-    return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
 
 
 def _without_mounts(node: Node) -> Node:
@@ -196,31 +171,23 @@ class NodePosition:
 
 
 def of_container(
-    place: NodePosition, container: Mapping[str, Any], session: RoleSession | None, endpoint: str
+    place: NodePosition, container: Mapping[str, Any], session: RoleSession | None
 ) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
+    programs = [str(Path(interpreter()).parent), inherited.get("PATH", os.defpath)]
     given = {item["name"]: item.get("value", "") for item in container.get("environment", ())}
     return {
-        **_of_machine(),
+        **inherited,
+        "PATH": os.pathsep.join(programs),
+        "PYTHONPATH": str(CHECKOUT),
         **given,
-        **_of_aws(place.region, endpoint),
+        "AWS_ENDPOINT_URL": own_endpoint(),
+        "AWS_REGION": place.region,
+        "AWS_DEFAULT_REGION": place.region,
+        "AWS_EC2_METADATA_DISABLED": "true",
         **_of_role(session),
         **_of_batch(place),
         **STAND_IN,
-    }
-
-
-def _of_machine() -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
-    programs = [str(Path(interpreter()).parent), inherited.get("PATH", os.defpath)]
-    return {**inherited, "PATH": os.pathsep.join(programs), "PYTHONPATH": str(CHECKOUT)}
-
-
-def _of_aws(region: str, endpoint: str) -> dict[str, str]:
-    return {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_REGION": region,
-        "AWS_DEFAULT_REGION": region,
-        "AWS_EC2_METADATA_DISABLED": "true",
     }
 
 

@@ -1,6 +1,6 @@
 """Moves jobs from state to state, in one thread that acts on changes and timeouts.
 
-To add a rule for a state: a line of _STEPS.
+To add a rule for a state: a branch of _advance.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.errors import going_on
@@ -88,9 +87,8 @@ def _look_at_all() -> float | None:
 
 
 def _advance(job: BatchJob, blocked_queues: set[tuple[str, str]]) -> None:
-    for status, step in _STEPS.items():
-        if job.status == status:
-            step(job)
+    if job.status in ("SUBMITTED", "PENDING"):
+        _depend(job)
     if job.status != "RUNNABLE" or (job.region, job.queue) in blocked_queues:
         return
     if not _place(job):
@@ -98,27 +96,21 @@ def _advance(job: BatchJob, blocked_queues: set[tuple[str, str]]) -> None:
 
 
 def _depend(job: BatchJob) -> None:
-    waited_for = _dependencies(job)
+    waited_for = []
+    for dependency in job.submit.get("dependsOn", ()):
+        other = job_store.find(dependency["jobId"]) if "jobId" in dependency else None
+        if dependency.get("type") == "SEQUENTIAL" and job.parent and job.index:
+            waited_for.append(job.parent.children[job.index - 1])  # the child before
+        elif other and dependency.get("type") == "N_TO_N" and other.children and job.index is not None:
+            waited_for.append(other.children[job.index])  # the same index of another array
+        elif other:
+            waited_for.append(other)
     if any(other.status == "FAILED" for other in waited_for):
         job_store.set_status(job, "FAILED", DEPENDENCY_FAILED)
     elif all(other.status == "SUCCEEDED" for other in waited_for):
         job_store.set_status(job, "RUNNABLE")
     elif job.status != "PENDING":
         job_store.set_status(job, "PENDING")
-
-
-def _dependencies(job: BatchJob) -> list[BatchJob]:
-    """List the jobs to wait for; N_TO_N is the same index of another array, SEQUENTIAL the child before."""
-    found = []
-    for dependency in job.submit.get("dependsOn", ()):
-        other = job_store.find(dependency["jobId"]) if "jobId" in dependency else None
-        if dependency.get("type") == "SEQUENTIAL" and job.parent and job.index:
-            found.append(job.parent.children[job.index - 1])
-        elif other and dependency.get("type") == "N_TO_N" and other.children and job.index is not None:
-            found.append(other.children[job.index])
-        elif other:
-            found.append(other)
-    return found
 
 
 def _sum_up(job: BatchJob) -> None:
@@ -172,6 +164,3 @@ def _is_over_time(job: BatchJob, reason: str) -> bool:
         reason.startswith(limit["reason"]) and waited_s >= real_seconds(limit["maxTimeSeconds"])
         for limit in limits
     )
-
-
-_STEPS: Mapping[str, Callable[[BatchJob], None]] = {"SUBMITTED": _depend, "PENDING": _depend}

@@ -61,7 +61,9 @@ def problem(container: Mapping[str, Any], group: str, stream: str, region: str) 
     session = roles.assume(str(starter), TASKS, stream.rpartition("/")[2])
     if words := roles.refused(session, region, _pulls(str(container.get("image", "")), region)):
         return NO_IMAGE.format(words)
-    if words := roles.refused(session, region, _logs(group, stream, region)):
+    into = arn("logs", region, f"log-group:{group}:log-stream:{stream}")
+    writes = [ActionNeed(action=f"logs:{act}", resource=into) for act in ("CreateLogStream", "PutLogEvents")]
+    if words := roles.refused(session, region, writes):
         return NO_LOG.format(words)
     return ""
 
@@ -95,12 +97,6 @@ def _pulls(image: str, region: str) -> Iterator[ActionNeed]:
     yield ActionNeed(action="ecr:GetAuthorizationToken")
     for act in _PULL:
         yield ActionNeed(action=f"ecr:{act}", resource=repository)
-
-
-def _logs(group: str, stream: str, region: str) -> Iterator[ActionNeed]:
-    resource = arn("logs", region, f"log-group:{group}:log-stream:{stream}")
-    yield ActionNeed(action="logs:CreateLogStream", resource=resource)
-    yield ActionNeed(action="logs:PutLogEvents", resource=resource)
 
 
 def _profile_role(profile: str) -> str:

@@ -161,7 +161,7 @@ def actual_usd(budget: Mapping[str, Any], now: datetime) -> float:
     total = 0.0
     for each in wanted:
         found = _FILTER.fullmatch(each)
-        since = activated_at(found["key"]) if found else None
+        since = _activated.get(found["key"]) if found else None
         if found is None or since is None:
             continue
         for instance in _instances():
@@ -199,13 +199,8 @@ def _instances() -> Iterator[Any]:
 ACTIVE, INACTIVE = "Active", "Inactive"
 _NOT_FOUND = {"Code": "TagKeysNotFoundException", "Message": "Tag keys not found"}
 
-_activated: dict[str, datetime] = {}
+_activated: dict[str, datetime] = {}  # key -> since when it counts
 _updated: dict[str, datetime] = {}
-
-
-def activated_at(key: str) -> datetime | None:
-    """Return since when the tag counts; None if it does not."""
-    return _activated.get(key)
 
 
 def _list(parameters: Parameters, _region: str) -> dict[str, Any]:

@@ -91,7 +91,8 @@ def history(name: str | None, region: str) -> list[dict[str, Any]]:
 def reset() -> None:
     with _lock:
         _watched.clear()
-    forget_actions()
+    with _lock_of_actions:
+        _scaled_at.clear()
 
 
 def _look_forever() -> None:
@@ -178,18 +179,14 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
         return periods.of(region, alarm, alarm.statistic)
     series: dict[str, list[Datapoint]] = {}
     for query in sorted(alarm.metric_data_queries, key=lambda query: bool(query.expression)):
-        series[query.id] = (
-            compute(query.expression, series, count)
-            if query.expression
-            else _of_metric(query.metric_stat, region, count, now)
-        )
+        if query.expression:
+            series[query.id] = compute(query.expression, series, count)
+        else:
+            stat = query.metric_stat
+            periods = evaluation.Periods(seconds=int(stat.period), count=count, now=now)
+            series[query.id] = periods.of(region, stat.metric, stat.stat)
     returned = [query.id for query in alarm.metric_data_queries if str(query.return_data).lower() != "false"]
     return series[returned[0]] if returned else None
-
-
-def _of_metric(stat: Any, region: str, count: int, now: datetime) -> list[Datapoint]:
-    periods = evaluation.Periods(seconds=int(stat.period), count=count, now=now)
-    return periods.of(region, stat.metric, stat.stat)
 
 
 def _region(arn: str) -> str:
@@ -244,11 +241,6 @@ def tell_of_change(alarm: Any, before: str) -> None:
             detail=detail,
         )
     )
-
-
-def forget_actions() -> None:
-    with _lock_of_actions:
-        _scaled_at.clear()
 
 
 def _publish(alarm: Any, arn: str, before: str) -> str | None:

@@ -63,6 +63,7 @@ class Build:
             *project["environment"].get("environmentVariables", []),
             *asked.get("environmentVariablesOverride", []),
         ]
+        overrides = {"type": asked.get("sourceTypeOverride"), "location": asked.get("sourceLocationOverride")}
         facts = {
             "id": identifier,
             "arn": f"arn:aws:codebuild:{region}:{ACCOUNT}:build/{identifier}",
@@ -73,7 +74,7 @@ class Build:
             "buildComplete": False,
             "projectName": project["name"],
             "phases": [],
-            "source": _source(project, asked),
+            "source": {**project["source"], **{name: value for name, value in overrides.items() if value}},
             "environment": {**project["environment"], "environmentVariables": variables},
             "serviceRole": project.get("serviceRole"),
             "timeoutInMinutes": project["timeoutInMinutes"],
@@ -115,11 +116,6 @@ def _log_of(project: Mapping[str, Any], stream: str) -> dict[str, Any]:
     }
 
 
-def _source(project: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    overrides = {"type": asked.get("sourceTypeOverride"), "location": asked.get("sourceLocationOverride")}
-    return {**project["source"], **{name: value for name, value in overrides.items() if value}}
-
-
 def _run(build: Build) -> None:
     status = "SUCCEEDED"
     for phase, act in _PHASES.items():
@@ -149,7 +145,9 @@ def _phase(build: Build, phase: str, act: Callable[[Build], str]) -> str:
     except Exception as error:  # whatever goes wrong fails the phase
         log.info("build %s failed in %s", build.facts["id"], phase, exc_info=True)
         failure = str(error)
-        _say_last(build, f"Phase {phase} failed: {failure}")
+        # If this line cannot be written, that must not replace the reason of the build's failure.
+        with going_on(log, "cannot write the log of build %s", build.facts["id"]):
+            _say(build, f"Phase {phase} failed: {failure}")
     ended = datetime.now(UTC)
     with build.lock:
         build.facts["phases"].append(
@@ -256,12 +254,6 @@ def _say(build: Build, text: str) -> None:
             with suppress(is_there):
                 client.create_log_stream(**where)
         client.put_log_events(**where, logEvents=events)
-
-
-def _say_last(build: Build, text: str) -> None:
-    """Write a last line; if that fails, it must not replace the reason of the build's failure."""
-    with going_on(log, "cannot write the log of build %s", build.facts["id"]):
-        _say(build, text)
 
 
 _PHASES: Mapping[str, Callable[[Build], str]] = {

@@ -29,12 +29,15 @@ def guard() -> None:
     launch = InstanceBackend.run_instances
 
     def run_instances(backend: Any, image_id: str, count: int, *rest: Any, **more: Any) -> Any:
+        market = str(more.get("instance_market_options") or quotas.ON_DEMAND)
         try:
-            quotas.refuse_above(_type(backend, more), count, backend.region_name, _market(more))
+            quotas.refuse_above(_type(backend, more), count, backend.region_name, market)
         except ApiError as refused:
             raise EC2ClientError(refused.code, refused.message) from refused
         made = launch(backend, image_id, count, *rest, **more)
-        if not _brings_interface(more):
+        # A launch may name an interface, or say if one is deleted with the instance.
+        told = ("NetworkInterfaceId", "DeleteOnTermination")
+        if not any(name in nic for nic in more.get("nics") or () for name in told):
             for instance in made.instances:
                 instance.nics[0].delete_on_termination = True
         for instance in made.instances:
@@ -50,12 +53,6 @@ def _type(backend: Any, asked: dict[str, Any]) -> str:
         template = backend._get_template_from_args(asked["launch_template"])
         return str(template.data.get("InstanceType") or asked["instance_type"])
     return str(asked["instance_type"])
-
-
-def _brings_interface(asked: dict[str, Any]) -> bool:
-    """Return True for a launch that names an interface, or says if one is deleted with the instance."""
-    told = ("NetworkInterfaceId", "DeleteOnTermination")
-    return any(name in nic for nic in asked.get("nics") or () for name in told)
 
 
 def _disks(backend: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
@@ -74,10 +71,6 @@ def _end_root_with(instance: Any, disks: list[dict[str, Any]]) -> None:
             instance.block_device_mapping[name].delete_on_termination = True
 
 
-def _market(asked: dict[str, Any]) -> str:
-    return str(asked.get("instance_market_options") or quotas.ON_DEMAND)
-
-
 # DescribeInstanceTypeOfferings: its filters accept wildcards, as all of EC2's do.
 
 
@@ -91,13 +84,11 @@ def show() -> None:
     def matches(self: Any, offering: dict[str, Any], filters: Any, location_type: str) -> bool:
         types = filters.get("instance-type")
         rest = {name: values for name, values in filters.items() if name != "instance-type"}
-        return _is_one(offering["InstanceType"], types) and bool(plain(self, offering, rest, location_type))
+        name = offering["InstanceType"]
+        is_asked = types is None or any(fnmatchcase(name, pattern) for pattern in types)
+        return is_asked and bool(plain(self, offering, rest, location_type))
 
     InstanceTypeOfferingBackend.matches_filters = matches
-
-
-def _is_one(name: str, patterns: list[str] | None) -> bool:
-    return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 # An instance is pending before it runs, as long as the fault `launch-delay` says.

@@ -52,10 +52,6 @@ def modify_endpoint(scope: ResourceScope) -> None:
     scope.send("modify_vpc_endpoint", **parameters)
 
 
-def flow_log_resources(scope: ResourceScope) -> list[str]:
-    return [str(scope.properties["ResourceId"])]
-
-
 def block_association(scope: ResourceScope) -> Any:
     ipv4, ipv6 = response("CidrBlockAssociation.AssociationId"), response(IPV6_ASSOCIATION)
     return ipv4(scope) or ipv6(scope)
@@ -188,7 +184,7 @@ PROVIDERS: Mapping[str, Provider] = {
         service="ec2",
         create_call=shaped(
             "create_flow_logs",
-            ResourceIds=flow_log_resources,
+            ResourceIds=lambda scope: [str(scope.properties["ResourceId"])],
             TagSpecifications=tag_specifications("vpc-flow-log"),
         ),
         identity=flow_log_id,

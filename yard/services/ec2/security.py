@@ -241,15 +241,18 @@ def _default_rule(scope: ResourceScope, direction: str) -> dict[str, Any] | None
         return None
     filters = [{"Name": "group-id", "Values": [scope.properties["GroupId"]]}]
     found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
-    default_rules = [rule for rule in found if rule["IsEgress"] and not _tagged(rule) and _allows_all(rule)]
+    default_rules = [
+        rule
+        for rule in found
+        if rule["IsEgress"]
+        and not _tagged(rule)
+        and rule["IpProtocol"] == ALLOW_ALL["IpProtocol"]
+        and rule.get("CidrIpv4") == ALLOW_ALL["CidrIp"]
+    ]
     if default_rules:
         mark = [{"Key": OWNER, "Value": scope.context.logical_id}]
         scope.send("create_tags", Resources=[default_rules[0]["SecurityGroupRuleId"]], Tags=mark)
     return {"SecurityGroupRules": default_rules} if default_rules else None
-
-
-def _allows_all(rule: Rule) -> bool:
-    return rule["IpProtocol"] == ALLOW_ALL["IpProtocol"] and rule.get("CidrIpv4") == ALLOW_ALL["CidrIp"]
 
 
 def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:

@@ -62,7 +62,11 @@ def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
             interface = instance.nics[0]
             interface.private_ip_address = loopback(interface.private_ip_address)
         if wanted.profile:
-            _give_profile(backend, instance, wanted.profile)
+            backend.associate_iam_instance_profile(
+                instance_id=instance.id,
+                iam_instance_profile_name=wanted.profile.get("Name"),
+                iam_instance_profile_arn=wanted.profile.get("Arn"),
+            )
         launches.hold(instance)
         launched(instance, region)
     return list(reservation.instances)
@@ -91,14 +95,6 @@ def _arguments(wanted: TemplateLaunch, region: str) -> dict[str, Any]:
     }
 
 
-def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:
-    ec2.associate_iam_instance_profile(
-        instance_id=instance.id,
-        iam_instance_profile_name=profile.get("Name"),
-        iam_instance_profile_arn=profile.get("Arn"),
-    )
-
-
 # Spot interruptions: EC2 gives notice, and reclaims the instance two minutes later (EC2 user guide). The
 # notice is in the instance's metadata and goes to EventBridge. `slipway yard interrupt` triggers one;
 # the fault `spot-interruptions` does so for every Spot instance some time after its launch.
@@ -112,7 +108,7 @@ DETAIL_TYPE = "EC2 Spot Instance Interruption Warning"
 def launched(instance: Any, region: str) -> None:
     """Schedule the interruption of a new Spot instance, if the fault is on."""
     if instance.lifecycle == SPOT and (after_s := conditions.seconds("spot-interruptions", "instance")):
-        _later(after_s, lambda: _interrupt_if_there(instance, region))
+        _later(after_s, instance, lambda: interrupt(instance, region))
 
 
 def interrupt(instance: Any, region: str) -> datetime:
@@ -128,33 +124,29 @@ def interrupt(instance: Any, region: str) -> datetime:
     ends_at = datetime.now(UTC) + timedelta(seconds=lasts_s)
     metadata.announce_interruption(instance.id, ends_at)
     conditions.count("spot-interruptions")
-    bus.emit(_warning(instance.id, region))
+    bus.emit(
+        bus.ServiceEvent(
+            source="aws.ec2",
+            detail_type=DETAIL_TYPE,
+            region=region,
+            resources=(f"arn:aws:ec2:{region}:{ACCOUNT}:instance/{instance.id}",),
+            detail={"instance-id": instance.id, "instance-action": "terminate"},
+        )
+    )
     log.info("EC2 reclaims Spot instance %s at %s", instance.id, ends_at.isoformat(timespec="seconds"))
-    _later(lasts_s, lambda: _terminate_if_there(instance, region))
+    _later(
+        lasts_s, instance, lambda: own_client("ec2", region).terminate_instances(InstanceIds=[instance.id])
+    )
     return ends_at
 
 
-def _interrupt_if_there(instance: Any, region: str) -> None:
-    if instance.state == "running":
-        interrupt(instance, region)
+def _later(seconds: float, instance: Any, do: Callable[[], object]) -> None:
+    """Do it after this time, if the instance still runs."""
 
+    def act() -> None:
+        if instance.state == "running":
+            do()
 
-def _terminate_if_there(instance: Any, region: str) -> None:
-    if instance.state == "running":
-        own_client("ec2", region).terminate_instances(InstanceIds=[instance.id])
-
-
-def _warning(instance_id: str, region: str) -> bus.ServiceEvent:
-    return bus.ServiceEvent(
-        source="aws.ec2",
-        detail_type=DETAIL_TYPE,
-        region=region,
-        resources=(f"arn:aws:ec2:{region}:{ACCOUNT}:instance/{instance_id}",),
-        detail={"instance-id": instance_id, "instance-action": "terminate"},
-    )
-
-
-def _later(seconds: float, do: Callable[[], object]) -> None:
-    timer = threading.Timer(seconds, do)
+    timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()

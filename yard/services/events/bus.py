@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -56,7 +56,8 @@ def emit(event: ServiceEvent) -> None:
             "resources": list(event.resources),
             "detail": dict(event.detail),
         }
-        for rule in _rules(event.region):
+        bus = moto_backend("events", event.region).describe_event_bus("default")
+        for rule in list(bus.rules.values()):
             rule.send_to_targets(copy.deepcopy(sent))
 
 
@@ -70,10 +71,6 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     )
     answers = [next(results) if entry in allowed else _NOT_YOURS for entry in entries]
     return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in answer for answer in answers)}
-
-
-def _rules(region: str) -> Iterator[Any]:
-    yield from list(moto_backend("events", region).describe_event_bus("default").rules.values())
 
 
 @lru_cache(maxsize=1)

@@ -71,7 +71,11 @@ def _update(parameters: Parameters, region: str) -> dict[str, Any]:
     wanted = {**(getattr(known, attribute) or {}), **(parameters.get(word) or {})}
     capacity = parameters.get("StorageCapacity", known.storage_capacity)
     if capacity != known.storage_capacity:
-        _refuse_shrinking(known.storage_capacity, capacity)
+        if capacity < known.storage_capacity:
+            before = known.storage_capacity
+            raise _bad(
+                f"storage capacity cannot shrink from {before} to {capacity} GiB: make a new file system"
+            )
         _refuse_capacity(known.file_system_type, capacity, wanted)
     known.storage_capacity = capacity
     setattr(known, attribute, wanted or None)
@@ -80,12 +84,13 @@ def _update(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _shown(file_system: Any, region: str) -> dict[str, Any]:
     identifier = file_system.file_system_id
+    networks = {subnet.id: str(subnet.vpc_id) for subnet in moto_backend("ec2", region).describe_subnets()}
     shown = {
         **file_system.to_dict(),
         "OwnerId": ACCOUNT,
         "CreationTime": _made_at.setdefault(identifier, datetime.now(UTC)),
         "Lifecycle": "AVAILABLE",
-        "VpcId": _network(file_system.subnet_ids, region),
+        "VpcId": next((networks[subnet] for subnet in file_system.subnet_ids if subnet in networks), None),
     }
     if file_system.file_system_type == "LUSTRE":
         given = shown.get("LustreConfiguration") or {}
@@ -107,27 +112,13 @@ def _refuse_capacity(kind: str, capacity: int | None, lustre: Parameters) -> Non
         if not low <= capacity <= high:
             raise _bad(f"storage capacity of {capacity} GiB for {kind}: it is from {low} to {high} GiB")
         return
-    step = _step_gib(lustre)
+    step = 3600
+    if lustre.get("DeploymentType", "SCRATCH_1") != "SCRATCH_1":
+        step = _HDD_STEPS_GIB.get(int(lustre.get("PerUnitStorageThroughput", 0)), 2400)
     smallest = (1200, 2400) if step in (2400, 3600) else (step,)
     if capacity not in smallest and capacity % step:
         starts = ", ".join(map(str, smallest))
         raise _bad(f"storage capacity of {capacity} GiB: it is {starts} or a multiple of {step} GiB")
-
-
-def _step_gib(lustre: Parameters) -> int:
-    if lustre.get("DeploymentType", "SCRATCH_1") == "SCRATCH_1":
-        return 3600
-    return _HDD_STEPS_GIB.get(int(lustre.get("PerUnitStorageThroughput", 0)), 2400)
-
-
-def _refuse_shrinking(before: int, after: int) -> None:
-    if after < before:
-        raise _bad(f"storage capacity cannot shrink from {before} to {after} GiB: make a new file system")
-
-
-def _network(subnets: list[str], region: str) -> str | None:
-    known = {subnet.id: subnet.vpc_id for subnet in moto_backend("ec2", region).describe_subnets()}
-    return next((str(known[subnet]) for subnet in subnets if subnet in known), None)
 
 
 def _bad(message: str) -> ApiError:

@@ -28,7 +28,13 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     assert operation == "Invoke", operation
     function = plan.find(str(parameters["FunctionName"]), parameters.get("Qualifier"), region)
     plan.refuse(function)
-    event = _event(parameters.get("Payload"))
+    payload = parameters.get("Payload")
+    event = payload.encode() if isinstance(payload, str) else payload or b"{}"
+    try:
+        json.loads(event)
+    except ValueError as error:
+        message = f"Could not parse request body into json: {error}"
+        raise ApiError("InvalidRequestContentException", message) from error
     answer = _KINDS[parameters.get("InvocationType") or "RequestResponse"](function, event)
     if parameters.get("LogType") != "Tail":
         answer.pop("LogResult", None)
@@ -37,16 +43,6 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
 
 def reset() -> None:
     invocation.reset()
-
-
-def _event(payload: bytes | str | None) -> bytes:
-    given = payload.encode() if isinstance(payload, str) else payload or b"{}"
-    try:
-        json.loads(given)
-    except ValueError as error:
-        message = f"Could not parse request body into json: {error}"
-        raise ApiError("InvalidRequestContentException", message) from error
-    return given
 
 
 def _answer_now(function: DeployedFunction, event: bytes) -> dict[str, Any]:

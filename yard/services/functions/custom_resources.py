@@ -90,8 +90,9 @@ class FunctionBacked:
             "ResourceType": self.type,
             "ResourceProperties": _texts(properties),
         }
-        if framework := _framework(token, context.region):
-            return _from_framework(context, framework, event)
+        function = plan.find(token, None, context.region)
+        if _is_framework(function.variables):
+            return _from_framework(context, function, event)
         return _from_function(context, properties, event)
 
 
@@ -104,7 +105,12 @@ def _from_function(context: Context, properties: Properties, event: Mapping[str,
         try:
             return _checked(response.wait(limit_s, context, event["RequestType"]), event["RequestId"])
         except NoResponse as error:
-            raise _CustomResourceFailed(_silence(event["RequestId"])) from error
+            raise _CustomResourceFailed(
+                "CloudFormation did not receive a response from your Custom Resource. Please check your logs"
+                f" for requestId [{event['RequestId']}]. If you are using the Python cfn-response module, you"
+                " may need to update your Lambda function code so that CloudFormation can attach the updated"
+                " version."
+            ) from error
         except ValueError as error:
             raise _CustomResourceFailed(f"Invalid response object: {error}") from error
 
@@ -128,14 +134,6 @@ def _checked(answer: Mapping[str, Any], request_id: str) -> Mapping[str, Any]:
     if len(json.dumps(answer)) > LARGEST_RESPONSE_BYTES:
         raise _CustomResourceFailed("Response object is too long.", physical_id)
     return answer
-
-
-def _silence(request_id: str) -> str:
-    return (
-        "CloudFormation did not receive a response from your Custom Resource. Please check your logs for"
-        f" requestId [{request_id}]. If you are using the Python cfn-response module, you may need to update"
-        " your Lambda function code so that CloudFormation can attach the updated version."
-    )
 
 
 def _resource(answer: Mapping[str, Any], before: Resource | None = None) -> Resource:
@@ -227,12 +225,6 @@ QUERY_INTERVAL_S, TOTAL_TIMEOUT_S = 5, 30 * 60
 def _is_framework(variables: object) -> bool:
     """Return True if these are the variables of a framework function."""
     return isinstance(variables, Mapping) and ON_EVENT in variables
-
-
-def _framework(token: str, region: str) -> DeployedFunction | None:
-    """Return the framework's function behind a service token; None if the token names another function."""
-    function = plan.find(token, None, region)
-    return function if _is_framework(function.variables) else None
 
 
 def _from_framework(

@@ -97,7 +97,12 @@ class _Run:
         finally:
             _running.discard(processes)
             processes.close()
-        said = plan.result(self.folder) or self._ended_early()
+        said = plan.result(self.folder)
+        if not said:  # the process ended without a result
+            message = f"RequestId: {request_id} Error: Runtime exited with error: exit status {self.code}"
+            self.log.say(message)
+            payload = json.dumps({"errorType": "Runtime.ExitError", "errorMessage": message})
+            said = {"error": "Unhandled", "payload": payload}
         self.log.say(f"END RequestId: {request_id}")
         tail = base64.b64encode(self.log.tail).decode()
         return InvocationResult(payload=said["payload"].encode(), error=said["error"], tail=tail)
@@ -112,15 +117,6 @@ class _Run:
             self.code = event.code
         elif event.name == "ready":
             processes.open_doors(event, own_endpoint(), self.invocation.function.subnet)
-
-    def _ended_early(self) -> dict[str, str]:
-        message = (
-            f"RequestId: {self.invocation.request_id} Error: Runtime exited with error: exit status"
-            f" {self.code}"
-        )
-        self.log.say(message)
-        payload = json.dumps({"errorType": "Runtime.ExitError", "errorMessage": message})
-        return {"error": "Unhandled", "payload": payload}
 
 
 class _FunctionLog:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.yard import state
 from slipway.yard.endpoint import ACCOUNT, own_endpoint
 from slipway.yard.errors import ApiError, not_emulated
-from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
-from slipway.yard.machines.settings import interpreter, needed
+from slipway.yard.machines.settings import interpreter
 from slipway.yard.permissions import keys
 from slipway.yard.permissions.keys import RoleSession
+from slipway.yard.services.batch.attempt_processes import write_plan
 
 TASK, RUNTIME = "/var/task", "/var/runtime"
 ADDRESS = "10.0.0.10/16"
@@ -66,7 +65,7 @@ def write(invocation: FunctionInvocation, tier: Tier, folder: Path) -> Path:
         "link": {},
         "launch_seconds": 0,
     }
-    return _written(folder, tier, node)
+    return write_plan(folder, tier, [node])
 
 
 def result(folder: Path) -> Mapping[str, str] | None:
@@ -76,20 +75,6 @@ def result(folder: Path) -> Mapping[str, str] | None:
     except (OSError, ValueError):
         return None
     return said
-
-
-def _written(folder: Path, tier: Tier, node: Mapping[str, Any]) -> Path:
-    plan = {
-        "tier": tier.name,
-        "isolated": tier.isolated,
-        "port": urlsplit(own_endpoint()).port,
-        "keep": needed(),
-        "home": home.plan(needed(), state.home()),
-        "nodes": [node],
-    }
-    file = folder / "plan.json"
-    file.write_text(json.dumps(plan), encoding="utf-8")
-    return file
 
 
 def _request(invocation: FunctionInvocation, task: str) -> dict[str, Any]:
@@ -174,8 +159,10 @@ def find(name_or_arn: str, qualifier: str | None, region: str) -> DeployedFuncti
     try:
         found = get_backend(ACCOUNT, region).get_function(name_or_arn, qualifier)
     except LambdaClientError as error:
-        message = f"Function not found: {_arn(name_or_arn, region)}"
-        raise ApiError("ResourceNotFoundException", message, status=404) from error
+        arn = name_or_arn
+        if not arn.startswith("arn:"):
+            arn = f"arn:aws:lambda:{region}:{ACCOUNT}:function:{name_or_arn}"
+        raise ApiError("ResourceNotFoundException", f"Function not found: {arn}", status=404) from error
     subnets = (found._vpc_config or {}).get("SubnetIds") or [""]
     return DeployedFunction(
         name=str(found.function_name),
@@ -207,9 +194,3 @@ def refusal(runtime: str, has_layers: bool) -> str:
     if not runtime.startswith(PYTHON):
         return f"it runs functions of Python, and this one's runtime is {runtime or 'its own image'}"
     return "it mounts no layers" if has_layers else ""
-
-
-def _arn(name_or_arn: str, region: str) -> str:
-    if name_or_arn.startswith("arn:"):
-        return name_or_arn
-    return f"arn:aws:lambda:{region}:{ACCOUNT}:function:{name_or_arn}"

@@ -54,7 +54,9 @@ def answer(context: Context, properties: Properties, asked: Mapping[str, Any]) -
     found = dict(_paths(shown, ""))  # path -> value, as in `Buckets.0.Name`
     named = call.get("physicalResourceId") or {}
     chosen = named.get("id") or found.get(named.get("responsePath", "")) or physical_id or context.logical_id
-    return _said(str(chosen), _wanted(found, call.get("outputPaths")))
+    if (paths := call.get("outputPaths")) is not None:
+        found = {name: value for name, value in found.items() if name.startswith(tuple(paths))}
+    return _said(str(chosen), found)
 
 
 def _said(physical_id: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,9 +116,3 @@ def _paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value.read().decode(errors="replace")
     else:
         yield path, value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def _wanted(found: Mapping[str, Any], paths: list[str] | None) -> dict[str, Any]:
-    if paths is None:
-        return dict(found)
-    return {name: value for name, value in found.items() if name.startswith(tuple(paths))}

@@ -8,7 +8,6 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
-    Setting,
     call,
     changeable,
     find,
@@ -51,12 +50,9 @@ def as_iam_writes(scope: ResourceScope, arn: str) -> str:
     except ApiError as error:
         if not is_gone(error):
             raise
-    return _aws_policies(scope).get(arn.lower(), arn)
-
-
-def _aws_policies(scope: ResourceScope) -> Mapping[str, str]:
     pages = scope.context.client("iam").get_paginator("list_policies").paginate(Scope="AWS")
-    return {policy["Arn"].lower(): policy["Arn"] for page in pages for policy in page["Policies"]}
+    known = {policy["Arn"].lower(): policy["Arn"] for page in pages for policy in page["Policies"]}
+    return str(known.get(arn.lower(), arn))
 
 
 def put_role_policy(scope: ResourceScope) -> None:
@@ -129,10 +125,6 @@ def delete_managed(scope: ResourceScope) -> None:
         if not version["IsDefaultVersion"]:
             scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=version["VersionId"])
     scope.send("delete_policy", PolicyArn=scope.id)
-
-
-def principals(put: Action) -> Setting:
-    return setting(" ".join(PRINCIPALS), put=put)
 
 
 def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
@@ -257,8 +249,9 @@ PROVIDERS: Mapping[str, Provider] = {
         },
         settings=(
             changeable("PolicyDocument", put=new_policy_version),
-            principals(
-                lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(
+            setting(
+                " ".join(PRINCIPALS),
+                put=lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(
                     scope
                 ),
             ),

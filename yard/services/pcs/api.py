@@ -40,8 +40,10 @@ def reset() -> None:
 def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     name = parameters[f"{kind.member}Name"]
     cluster = _cluster_of(kind, parameters, region)
-    if repeated := _by_token(kind, region, parameters):
-        return {kind.member: _view(repeated)}
+    token = parameters.get("clientToken")
+    for known in store.everything() if token else ():
+        if (known.kind, known.region, known.client_token) == (kind.noun, region, token):
+            return {kind.member: _view(known)}
     parent_arn = cluster.arn if cluster else ""
     conflict = ApiError("ConflictException", f"a {kind.member} named '{name}' is there already", status=409)
     if any(other.name == name for other in store.of_kind(kind.noun, region, parent_arn)):
@@ -144,12 +146,6 @@ def _named(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord:
 
 def _cluster_of(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord | None:
     return slurm_conf.find(CLUSTER, parameters["clusterIdentifier"], region) if kind.in_cluster else None
-
-
-def _by_token(kind: PcsKind, region: str, parameters: Parameters) -> StoredRecord | None:
-    token = parameters.get("clientToken")
-    same = (record for record in store.everything() if (record.kind, record.region) == (kind.noun, region))
-    return next((record for record in same if token and record.client_token == token), None)
 
 
 def _view(record: StoredRecord) -> dict[str, Any]:

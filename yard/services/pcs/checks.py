@@ -224,19 +224,17 @@ def _groups(cluster: StoredRecord | None, given: Parameters, _region: str) -> No
 
 def check_unused(record: StoredRecord) -> None:
     """Refuse to delete a resource that another one uses."""
-    users = [other.name for other in store.everything() if _uses(other, record)]
+    users = []
+    for other in store.everything():
+        groups = other.given.get("computeNodeGroupConfigurations") or ()
+        named = [item.get("computeNodeGroupId") for item in groups]
+        if other.parent_arn == record.arn or record.facts["id"] in named:
+            users.append(other.name)
     if users:
         what = record.kind[0].lower() + record.kind[1:]
         raise ApiError(
             "ConflictException", f"{what} '{record.name}' is used by {', '.join(users)}", status=409
         )
-
-
-def _uses(other: StoredRecord, record: StoredRecord) -> bool:
-    groups = other.given.get("computeNodeGroupConfigurations") or ()
-    return other.parent_arn == record.arn or record.facts["id"] in (
-        item.get("computeNodeGroupId") for item in groups
-    )
 
 
 def _vpc_of(subnet: str, region: str) -> str:
@@ -255,8 +253,7 @@ def _quota(message: str) -> ApiError:
     return ApiError("ServiceQuotaExceededException", message)
 
 
-_Check = Callable[[StoredRecord | None, Parameters, str], None]
-_CHECKS: Mapping[str, tuple[_Check, ...]] = {
+_CHECKS: Mapping[str, tuple[Callable[[StoredRecord | None, Parameters, str], None], ...]] = {
     CLUSTER.noun: (_version, _network, _cluster_settings),
     GROUP.noun: (_scaling, _places, _template, _instance_types, _gres, _profile),
     QUEUE.noun: (_groups,),

@@ -30,7 +30,6 @@ log = logging.getLogger("yard.pcs")
 LOOK_S = 1.0
 RETRY_S = 3.0  # until an instance for a node is requested again; minutes on AWS
 MOST_ERRORS = 10  # in the description of a node group
-_GONE = ("dead",)  # states of a host that has ended
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,33 +125,30 @@ class RunningCluster:
         try:
             instance = nodes.launch(group)
         except ApiError as refused:
-            self._refused(group, name, refused)
+            log.warning("no instance for node %s: %s", name, refused)
+            errors = self.errors.setdefault(group.facts["id"], [])
+            errors.insert(0, {"code": refused.code, "message": refused.message})
+            del errors[MOST_ERRORS:]
+            write(
+                self.record,
+                name,
+                status=LAUNCH_FAILED,
+                reason=refused.code,
+                description=refused.message,
+            )
+            # This requeues the node's job, so that Slurm can choose another node.
+            self._take_down(name, refused.code)
             return
         node.instance, node.dead_at = instance.id, 0.0
         self.lost.pop(name, None)
         log.info("node %s of %s is instance %s", name, self.record.name, instance.id)
         node.has_registered = self.controller.introduce(name, instance)
 
-    def _refused(self, group: StoredRecord, name: str, refused: ApiError) -> None:
-        """Requeue the node's job, so that Slurm can choose another node."""
-        log.warning("no instance for node %s: %s", name, refused)
-        errors = self.errors.setdefault(group.facts["id"], [])
-        errors.insert(0, {"code": refused.code, "message": refused.message})
-        del errors[MOST_ERRORS:]
-        write(
-            self.record,
-            name,
-            status=LAUNCH_FAILED,
-            reason=refused.code,
-            description=refused.message,
-        )
-        self._take_down(name, refused.code)
-
     def _look_after(self, node: ClusterNode) -> None:
         """Take the node down if its instance ended or its host died without being released."""
         if nodes.is_there(node.instance, self.record.region):
             host = host_store.hosts.get(node.instance)
-            if host is None or host.state not in _GONE:
+            if host is None or host.state != "dead":
                 return
             node.dead_at = node.dead_at or time.monotonic()
             if time.monotonic() - node.dead_at < instances.replace_s():

@@ -21,10 +21,6 @@ class RunningJob:
     nodes: str  # Slurm's host list
     cluster: RunningCluster
 
-    @property
-    def words(self) -> str:
-        return f"{self.name} ({self.id})"
-
 
 def running_jobs() -> list[RunningJob]:
     """Return the running jobs of all controllers."""
@@ -44,7 +40,7 @@ def kill_node_of_slurm(text: str, node: int) -> str | None:
     if not found:
         return None
     if len(found) > 1:
-        known = ", ".join(job.words for job in found)
+        known = ", ".join(f"{job.name} ({job.id})" for job in found)
         raise ValueError(f"'{text}' matches {len(found)} running jobs; name one of: {known}")
     job = found[0]
     names = job.cluster.controller.ask("scontrol", "show", "hostnames", job.nodes).split()

@@ -6,7 +6,6 @@ import base64
 import email
 import gzip
 from collections.abc import Mapping
-from email.message import Message
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from importlib.resources import files
@@ -77,7 +76,8 @@ def template_version(given: Mapping[str, str], region: str) -> Any:
     if template is None:
         raise ApiError("ValidationException", f"The launch template {given['id']} does not exist.")
     number = given["version"]
-    if number not in ("$Latest", "$Default") and not 1 <= _whole(number) <= len(template.versions):
+    whole = int(number) if number.isdigit() else 0
+    if number not in ("$Latest", "$Default") and not 1 <= whole <= len(template.versions):
         raise ApiError(
             "ValidationException", f"Version {number} of the launch template {given['id']} does not exist."
         )
@@ -102,10 +102,6 @@ def _available(given: Mapping[str, Any], zone: str) -> str:
         if not is_refused_by_script() and not conditions.lacks_capacity(kind):
             return str(kind)
     raise conditions.no_capacity(kinds[-1], zone)
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isdigit() else 0
 
 
 # AWS PCS adds parts to a launch template's user data that make an instance a node. PCS user guide, "Working
@@ -135,35 +131,28 @@ def is_mime(encoded: str) -> bool:
 
 def merged(encoded: str, cluster: str, region: str) -> str:
     """Return the user data of an instance: the template's parts, and PCS's around its scripts."""
-    parts = _parts(_text(encoded))
+    given = email.message_from_string(_text(encoded))
+    parts = [part for part in given.walk() if not part.is_multipart()] if given.is_multipart() else []
     scripts = [part for part in parts if part.get_content_subtype() == _SCRIPT]
     found = MIMEMultipart("mixed")
     for part in (part for part in parts if part not in scripts):
         found.attach(part)
-    found.attach(MIMEText(_register(cluster, region), _SCRIPT, "utf-8"))
+    agent = files("slipway").joinpath("yard/services/pcs/inside/agent.py").read_text(encoding="utf-8")
+    register = _INSTALL.format(
+        folder=PLACE.rpartition("/")[0],
+        place=PLACE,
+        python=slurm.PYTHON,
+        text=agent,
+        cluster=cluster,
+        region=region,
+    )
+    found.attach(MIMEText(register, _SCRIPT, "utf-8"))
     for part in scripts:
         found.attach(part)
     found.attach(MIMEText(_START, _SCRIPT, "utf-8"))
     return base64.b64encode(found.as_bytes()).decode()
 
 
-def _register(cluster: str, region: str) -> str:
-    text = files("slipway").joinpath("yard/services/pcs/inside/agent.py").read_text(encoding="utf-8")
-    return _INSTALL.format(
-        folder=PLACE.rpartition("/")[0],
-        place=PLACE,
-        python=slurm.PYTHON,
-        text=text,
-        cluster=cluster,
-        region=region,
-    )
-
-
 def _text(encoded: str) -> str:
     raw = base64.b64decode(encoded or "")
     return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8", errors="replace")
-
-
-def _parts(text: str) -> list[Message]:
-    found = email.message_from_string(text)
-    return [part for part in found.walk() if not part.is_multipart()] if found.is_multipart() else []

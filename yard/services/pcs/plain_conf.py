@@ -7,6 +7,7 @@ import pwd
 import random
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,18 +38,10 @@ def own_name() -> str:
 def _free_port() -> int:
     """Return a free port; slurmd listens on it when its node starts."""
     for port in random.sample(_PORTS, len(_PORTS)):
-        if _can_bind(port):
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("", port))
             return port
     raise OSError("no port is free")
-
-
-def _can_bind(port: int) -> bool:
-    with socket.socket() as trial:
-        try:
-            trial.bind(("", port))
-        except OSError:
-            return False
-    return True
 
 
 @dataclass(slots=True)
@@ -65,6 +58,11 @@ class PlainDaemons:
     def lines(self, given: Mapping[str, str], address: str) -> dict[str, str]:
         """Return the settings of slurm.conf that differ from those for isolated hosts."""
         folder = self.folder
+        # slurmdbd's address, and the munge socket for it (slurm.conf(5), AccountingStoragePass).
+        accounts = {
+            "AccountingStoragePort": str(self.accounts_port),
+            "AccountingStoragePass": f"{folder}/munge",
+        }
         unchanged = {name: value for name, value in given.items() if name not in _OF_IMAGES}
         replaced = {
             "SlurmctldPort": str(self.port),
@@ -81,16 +79,9 @@ class PlainDaemons:
             **{f"{word}Program": f"{folder}/{word.lower()}" for word in ("Resume", "Suspend")},
             "ResumeFailProgram": f"{folder}/failed",
             **({"Prolog": f"{folder}/prolog"} if "Prolog" in given else {}),
-            **(self._accounts_lines() if "AccountingStoragePort" in given else {}),
+            **(accounts if "AccountingStoragePort" in given else {}),
         }
         return {**unchanged, **replaced}
-
-    def _accounts_lines(self) -> dict[str, str]:
-        """Return slurmdbd's address, and the munge socket for it (slurm.conf(5), AccountingStoragePass)."""
-        return {
-            "AccountingStoragePort": str(self.accounts_port),
-            "AccountingStoragePass": f"{self.folder}/munge",
-        }
 
     def node_words(self, node: str) -> dict[str, str]:
         port = self.ports.setdefault(node, _free_port())

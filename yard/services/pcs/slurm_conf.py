@@ -249,7 +249,9 @@ def node_group(record: StoredRecord) -> NodeRange:
     slurm = given.get("slurmConfiguration") or {}
     gres = tuple(dict(record_of_gres) for record_of_gres in slurm.get("gresCustomSettings") or ())
     settings = custom_settings(record)
-    if (gpus := _gpus(kind)) and not any(is_gpu_record(each) for each in gres):
+    listed = (kind.get("GpuInfo") or {}).get("Gpus", ())
+    gpus = sum(each["Count"] for each in listed if each["Manufacturer"] == "NVIDIA")
+    if gpus and not any(is_gpu_record(each) for each in gres):  # then PCS makes a record itself
         gres = ({"Name": GPU, "Count": str(gpus)}, *gres)
         settings = {**settings, "Gres": ",".join([f"{GPU}:{gpus}", *filter(None, [settings.get("Gres")])])}
     return NodeRange(
@@ -261,12 +263,6 @@ def node_group(record: StoredRecord) -> NodeRange:
         settings=settings,
         gres=gres,
     )
-
-
-def _gpus(kind: Mapping[str, Any]) -> int:
-    """Return the number of GPUs for which PCS makes a record itself."""
-    found = (kind.get("GpuInfo") or {}).get("Gpus", ())
-    return sum(each["Count"] for each in found if each["Manufacturer"] == "NVIDIA")
 
 
 def is_gpu_record(record: Mapping[str, str]) -> bool:

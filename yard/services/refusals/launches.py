@@ -67,14 +67,6 @@ LAUNCH_RULES = (
 )
 
 
-def user_data_fits(text: str, _region: str) -> bool:
-    return len(_decoded(str(text)) or b"") <= MOST_USER_DATA_BYTES
-
-
-def is_base64(text: str, _region: str) -> bool:
-    return _decoded(str(text)) is not None
-
-
 def refuse_launch(data: Launch, region: str) -> None:
     """Raise ApiError, in EC2's words, for a launch that EC2 would refuse."""
     refuse((*LAUNCH_RULES, *user_data_rules("InvalidParameterValue")), data, region)
@@ -83,15 +75,26 @@ def refuse_launch(data: Launch, region: str) -> None:
     for check in CHECKS:
         check(data, known, region)
     if known:
-        _offered(known, region, _zone(data, region))
+        told = (data.get("Placement") or {}).get("AvailabilityZone")
+        interfaces = data.get("NetworkInterfaces") or ()
+        subnets = [data.get("SubnetId"), *(interface.get("SubnetId") for interface in interfaces)]
+        place = next((there.find_subnet(each, region) for each in subnets if each), None)
+        _offered(known, region, str(told or (place.availability_zone if place is not None else "")))
 
 
 def user_data_rules(code: str) -> tuple[RefusalRule, ...]:
     """Return the rules for user data; RunInstances and launch templates have different error codes."""
+
+    def is_base64(text: object, _region: str) -> bool:
+        return _decoded(str(text)) is not None
+
+    def fits(text: object, _region: str) -> bool:
+        return len(_decoded(str(text)) or b"") <= MOST_USER_DATA_BYTES
+
     limit = f"User data is limited to {MOST_USER_DATA_BYTES} bytes"
     return (
         _rule("UserData", is_base64, code, "Invalid BASE64 encoding of user data.", "quoted by its users"),
-        _rule("UserData", user_data_fits, code, limit, "EC2 user guide, instance user data"),
+        _rule("UserData", fits, code, limit, "EC2 user guide, instance user data"),
     )
 
 
@@ -237,7 +240,8 @@ def _offered(known: InstanceType, region: str, zone: str) -> None:
             "The requested configuration is currently not supported. "
             "Please check the documentation for supported configurations.",
         )
-    if zone in _zones(region) and zone not in zones:
+    everywhere = {offering["Location"] for offering in _offerings("availability-zone", region)}
+    if zone in everywhere and zone not in zones:
         raise ApiError(
             "Unsupported",
             f"Your requested instance type ({known.name}) is not supported in your requested Availability "
@@ -250,10 +254,6 @@ def zones_of(name: str, region: str) -> list[str] | None:
     """Return the zones that offer the type; None if nothing is known about the region."""
     listed = _offerings("availability-zone", region)
     return sorted(each["Location"] for each in listed if each["InstanceType"] == name) if listed else None
-
-
-def _zones(region: str) -> frozenset[str]:
-    return frozenset(offering["Location"] for offering in _offerings("availability-zone", region))
 
 
 def types_in(region: str) -> frozenset[str]:
@@ -273,16 +273,6 @@ def example_of(kind: str) -> str:
         if "." in kind
         else next((name for name in every_type.names() if name.startswith(f"{kind}.")), "")
     )
-
-
-def _zone(data: Launch, region: str) -> str:
-    told = (data.get("Placement") or {}).get("AvailabilityZone")
-    subnets = [
-        data.get("SubnetId"),
-        *(interface.get("SubnetId") for interface in data.get("NetworkInterfaces") or ()),
-    ]
-    place = next((there.find_subnet(each, region) for each in subnets if each), None)
-    return str(told or (place.availability_zone if place is not None else ""))
 
 
 def _cards(data: Launch) -> list[tuple[int, int]]:

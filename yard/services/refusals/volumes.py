@@ -74,7 +74,10 @@ def _refuse_speed(told: Mapping[str, Any], kind: str, gib: int) -> None:
             raise ApiError(
                 "InvalidParameterCombination", f"The parameter {name} is not supported for {kind} volumes."
             )
-        _refuse_outside(name, int(given), ends)
+        if int(given) < ends[0]:
+            raise invalid_value(f"Volume {name} of {int(given)} is too low; minimum is {ends[0]}.")
+        if int(given) > ends[1]:
+            raise invalid_value(f"Volume {name} of {int(given)} is too high; maximum is {ends[1]}.")
     if iops is None and kind in ("io1", "io2"):
         raise ApiError("MissingParameter", f"The parameter iops must be specified for {kind} volumes.")
     if iops and gib and int(iops) > max(limits.iops_per_gib * gib, BASE_IOPS if kind == "gp3" else 0):
@@ -83,13 +86,6 @@ def _refuse_speed(told: Mapping[str, Any], kind: str, gib: int) -> None:
     if mib_s and int(mib_s) > MIB_S_PER_IOPS * int(iops or BASE_IOPS):
         ratio = f"{int(mib_s) / int(iops or BASE_IOPS):.6f} is too high; maximum is {MIB_S_PER_IOPS:.6f}"
         raise invalid_value(f"Throughput (MiBps) to iops ratio of {ratio} MiBps per iops")
-
-
-def _refuse_outside(name: str, given: int, ends: tuple[int, int]) -> None:
-    if given < ends[0]:
-        raise invalid_value(f"Volume {name} of {given} is too low; minimum is {ends[0]}.")
-    if given > ends[1]:
-        raise invalid_value(f"Volume {name} of {given} is too high; maximum is {ends[1]}.")
 
 
 def invalid_value(words: str) -> ApiError:

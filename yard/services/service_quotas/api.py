@@ -75,7 +75,8 @@ def _requested(asked: QuotaRequest) -> dict[str, Any]:
 def _known(parameters: Parameters) -> str:
     code, known = str(parameters["QuotaCode"]), quotas.known_codes(parameters["ServiceCode"])
     if code not in known:
-        raise _missing(f"quota '{code}' in the yard; it has {', '.join(known)}")
+        words = f"there is no quota '{code}' in the yard; it has {', '.join(known)}"
+        raise ApiError("NoSuchResourceException", words, status=404)
     return code
 
 
@@ -92,10 +93,6 @@ def _described(code: str, region: str, as_default: bool) -> dict[str, Any]:
         "Adjustable": True,
         "GlobalQuota": False,
     }
-
-
-def _missing(what: str) -> ApiError:
-    return ApiError("NoSuchResourceException", f"there is no {what}", status=404)
 
 
 _ANSWERS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

@@ -12,7 +12,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -44,11 +44,6 @@ TRAINING_QUOTAS: Mapping[str, TrainingJobQuota] = {
     "L-2DD73636": TrainingJobQuota(name="ml.m5.large for training warm pool usage", value=0),
     "L-33A961FD": TrainingJobQuota(name=LONGEST_JOB, value=432_000),
 }
-
-
-def is_of_instances(name: str) -> bool:
-    """Return True for the name of a quota of instances, even if its code is not known here."""
-    return _OF_INSTANCES.fullmatch(name) is not None
 
 
 def code_or_name(text: str) -> str:
@@ -127,7 +122,8 @@ def reset() -> None:
 def grant(code: str, vcpus: float, region: str | None = None) -> None:
     """Set a quota at once, in one Region or in all; a training job's may be given by name."""
     code = code_or_name(code)
-    if code not in known_codes() and not is_of_instances(code):
+    # A quota of instances may be set although its code is not known here.
+    if code not in known_codes() and not _OF_INSTANCES.fullmatch(code):
         raise ApiError(
             "NoSuchResourceException", f"the yard has no quota '{code}'; it has {', '.join(known_codes())}"
         )
@@ -230,7 +226,12 @@ _REFUSALS: Mapping[str, Callable[[float], tuple[str, str]]] = {
 
 def in_use(code: str, region: str) -> int:
     """Return the vCPUs of the instances that run or start, as EC2 counts them."""
-    return sum(vcpus_of(name) for name, market in _running(region) if code_of(name, market) == code)
+    return sum(
+        vcpus_of(instance.instance_type)
+        for instance in moto_backend("ec2", region).all_instances()
+        if instance.state in ("pending", "running")
+        and code_of(instance.instance_type, instance.lifecycle or ON_DEMAND) == code
+    )
 
 
 def code_of(instance_type: str, market: str) -> str | None:
@@ -249,12 +250,6 @@ def vcpus_of(instance_type: str) -> int:
 
     described = instance_types.INSTANCE_TYPES.get(instance_type, {})
     return int(described.get("VCpuInfo", {}).get("DefaultVCpus", 0))
-
-
-def _running(region: str) -> Iterator[tuple[str, str]]:
-    for instance in moto_backend("ec2", region).all_instances():
-        if instance.state in ("pending", "running"):
-            yield instance.instance_type, instance.lifecycle or ON_DEMAND
 
 
 def approval_s() -> float:

@@ -66,10 +66,6 @@ def subscribe(scope: ResourceScope) -> None:
             scope.send("subscribe", TopicArn=scope.id, Protocol=item["Protocol"], Endpoint=item["Endpoint"])
 
 
-def fifo(scope: ResourceScope) -> dict[str, str] | None:
-    return {"FifoTopic": "true"} if scope.properties.get("FifoTopic") else None
-
-
 def put_topic_policy(scope: ResourceScope) -> None:
     topics = scope.properties["Topics"]
     for topic in scope.before.get("Topics") or []:
@@ -126,7 +122,12 @@ PROVIDERS: Mapping[str, Provider] = {
     "AWS::SNS::Topic": ApiResource(
         service="sns",
         name=Name(property="TopicName", limit=256),
-        create_call=call("create_topic", Name=prop("TopicName"), Attributes=fifo, Tags=prop("Tags")),
+        create_call=call(
+            "create_topic",
+            Name=prop("TopicName"),
+            Attributes=lambda scope: {"FifoTopic": "true"} if scope.properties.get("FifoTopic") else None,
+            Tags=prop("Tags"),
+        ),
         identity=response("TopicArn"),
         describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
         attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},

@@ -109,13 +109,17 @@ def _list(parameters: Parameters, region: str) -> Answer:
         found = [command for command in found if command.id == wanted]
     if instance := parameters.get("InstanceId"):
         found = [command for command in found if instance in command.invocations]
-    shown = [_shown_command(command) for command in found if _passes(_shown_command(command), parameters)]
+    shown = [each for each in map(_shown_command, found) if _passes(each, parameters)]
     return _page("Commands", shown, parameters)
 
 
 def _list_invocations(parameters: Parameters, region: str) -> Answer:
-    found = [
-        _listed_invocation(invocation, bool(parameters.get("Details")))
+    found: list[Answer] = [
+        {
+            **_of_both(invocation),
+            "RequestedDateTime": command.requested_at,
+            "CommandPlugins": [_plugin(each) for each in invocation.outcomes if parameters.get("Details")],
+        }
         for command in reversed(list(run_command.commands.values()))
         for invocation in command.invocations.values()
         if command.region == region
@@ -150,7 +154,18 @@ def _get(parameters: Parameters, region: str) -> Answer:
     name = parameters.get("PluginName")
     if name and name not in (outcome.name for outcome in invocation.outcomes):
         raise ApiError("InvalidPluginName", "")
-    return _shown_invocation(invocation, name)
+    outcome = _outcome(invocation, name)
+    return {
+        **_of_both(invocation),
+        "PluginName": outcome.name,
+        "ResponseCode": outcome.code,
+        **_times(outcome),
+        "Status": outcome.status if name else invocation.status,
+        "StandardOutputContent": outcome.text("stdout"),
+        "StandardErrorContent": outcome.text("stderr"),
+        "StandardOutputUrl": "",
+        "StandardErrorUrl": "",
+    }
 
 
 def _command(parameters: Parameters, region: str) -> Command:
@@ -235,31 +250,6 @@ def _shown_command(sent_one: Command) -> Answer:
     }
 
 
-def _shown_invocation(one: Invocation, step: str | None) -> Answer:
-    """Return GetCommandInvocation's answer for the named step, else for the last one that has begun."""
-    outcome = _outcome(one, step)
-    return {
-        **_of_both(one),
-        "PluginName": outcome.name,
-        "ResponseCode": outcome.code,
-        **_times(outcome),
-        "Status": outcome.status if step else one.status,
-        "StandardOutputContent": outcome.text("stdout"),
-        "StandardErrorContent": outcome.text("stderr"),
-        "StandardOutputUrl": "",
-        "StandardErrorUrl": "",
-    }
-
-
-def _listed_invocation(one: Invocation, with_steps: bool) -> Answer:
-    """Return one entry of ListCommandInvocations."""
-    return {
-        **_of_both(one),
-        "RequestedDateTime": one.command.requested_at,
-        "CommandPlugins": [_plugin(outcome) for outcome in one.outcomes] if with_steps else [],
-    }
-
-
 def _of_both(one: Invocation) -> Answer:
     return {
         "CommandId": one.command.id,
@@ -274,6 +264,7 @@ def _of_both(one: Invocation) -> Answer:
 
 
 def _outcome(one: Invocation, step: str | None) -> StepOutcome:
+    """Return the outcome of the named step, else of the last one that has begun."""
     if step:
         return next(outcome for outcome in one.outcomes if outcome.name == step)
     begun = [outcome for outcome in one.outcomes if outcome.started_at]

@@ -132,7 +132,10 @@ def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[
     text = "\n".join(lines if isinstance(lines, list) else [lines])
     folder = str(_expanded(inputs.get("workingDirectory", ""), values))
     timeout = _expanded(inputs.get("timeoutSeconds", EXECUTION_TIMEOUT_S), values)
-    argv = (*_interpreter(text), "-c", text)
+    # The agent runs the script as a file, so its first line may name the interpreter.
+    first = text.partition("\n")[0]
+    interpreter = tuple(first[2:].split()) if first.startswith("#!") else _SHELL
+    argv = (*interpreter, "-c", text)
     if folder:
         argv = ("/usr/bin/env", f"--chdir={folder}", *argv)
     return DocumentStep(
@@ -146,12 +149,6 @@ def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[
 _STEPS: Mapping[str, Callable[[Mapping[str, Any], Values, Mapping[str, str]], DocumentStep]] = {
     "aws:runShellScript": _shell_script,
 }
-
-
-def _interpreter(text: str) -> tuple[str, ...]:
-    """Return the interpreter in the script's first line: the agent runs the script as a file."""
-    first = text.partition("\n")[0]
-    return tuple(first[2:].split()) if first.startswith("#!") else _SHELL
 
 
 def _expanded(template: Any, values: Values) -> Any:

@@ -10,7 +10,6 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.mpi import MpiJob
 from slipway.jobs.words.targets import PARAMETER_ROOT, MpiTarget, decode_target
 from slipway.yard.machines.hosts import host_store, reconciler
-from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import Need
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ssm.run_command import FINAL, Command, commands
@@ -30,7 +29,15 @@ def kill_node_of_command(job: str, node: int) -> str | None:
     if len(found) > 1:
         known = ", ".join(f"{_name(command)} ({command.id})" for command in found)
         raise ValueError(f"'{job}' matches {len(found)} running jobs; name one of: {known}")
-    hosts = _hosts_beside(next(iter(found[0].invocations)))
+    # The hosts of the main node's cluster, in the order of its jobs' nodes: the longest running first.
+    main = next(iter(found[0].invocations))
+    with host_store.changed:
+        cluster = host_store.hosts[main].instance.cluster if main in host_store.hosts else ""
+        beside = [host for host in host_store.hosts.values() if cluster and host.instance.cluster == cluster]
+    hosts = sorted(
+        (host for host in beside if host.state == "running"),
+        key=lambda host: (host.instance.launched_at[:_TO_THE_SECOND], host.instance.id),
+    )
     name = _name(found[0])
     if not 0 <= node < len(hosts):
         raise ValueError(f"job {name} has no node {node}; it has 0 to {len(hosts) - 1}")
@@ -42,18 +49,8 @@ def _name(command: Command) -> str:
     return str(command.sent.get("Comment", ""))
 
 
-def _hosts_beside(main: str) -> list[Host]:
-    """List the hosts of an instance's cluster in the order of its jobs' nodes: the longest running first."""
-    with host_store.changed:
-        cluster = host_store.hosts[main].instance.cluster if main in host_store.hosts else ""
-        hosts = [host for host in host_store.hosts.values() if cluster and host.instance.cluster == cluster]
-    alive = [host for host in hosts if host.state == "running"]
-    return sorted(alive, key=lambda each: (each.instance.launched_at[:_TO_THE_SECOND], each.instance.id))
-
-
 # The memory that a job of an MPI cluster needs on this machine, from its request.
 REQUEST_KEY = "RequestKey"  # the parameter of the document that runs a job
-_DOMAINS = "sys/devices/system/node"
 
 
 def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
@@ -68,7 +65,9 @@ def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str)
     job = _request(bucket, keys[0]) if bucket else None
     if job is None or job.waits_for:
         return None
-    return Need(nodes=job.nodes, ranks=job.nodes * (job.processes_per_node or _numa_domains(Path("/"))))
+    # The NUMA domains of this machine, which its hosts see, too.
+    domains = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+    return Need(nodes=job.nodes, ranks=job.nodes * (job.processes_per_node or max(1, domains)))
 
 
 def _targets(region: str) -> Iterator[MpiTarget]:
@@ -103,8 +102,3 @@ def _request(bucket: str, key: str) -> MpiJob | None:
         return mpi.decode(found.value.decode(errors="replace"), where=key)
     except SlipwayError:
         return None
-
-
-def _numa_domains(root: Path) -> int:
-    """Return the number of NUMA domains of this machine, which its hosts see, too."""
-    return max(1, len(list((root / _DOMAINS).glob("node[0-9]*"))))

@@ -44,8 +44,8 @@ class StepOutcome:
     ended_at: datetime | None = None
     output: dict[str, bytes] = field(default_factory=lambda: {"stdout": b"", "stderr": b""})
 
-    def text(self, stream: str, most: int = MOST_OUTPUT) -> str:
-        return self.output[stream].decode(errors="replace")[:most]
+    def text(self, stream: str) -> str:
+        return self.output[stream].decode(errors="replace")[:MOST_OUTPUT]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +105,9 @@ def cancel(command: Command, instances: Sequence[str]) -> None:
             with _lock:  # checked before each step
                 invocation.cancelled.set()
             _kill(invocation)
-            if not _is_running(invocation):  # its host is gone and will not report
+            with _lock:
+                runs = any(running is invocation for running in _running.values())
+            if not runs:  # its host is gone and will not report
                 invocation.answered.set()
 
 
@@ -206,11 +208,6 @@ def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> 
     for thread in threads:
         thread.start()
     return threads
-
-
-def _is_running(invocation: Invocation) -> bool:
-    with _lock:
-        return any(running is invocation for running in _running.values())
 
 
 def _kill(invocation: Invocation) -> None:

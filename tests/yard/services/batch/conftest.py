@@ -48,10 +48,9 @@ class Cluster:
         made = self.batch.register_job_definition(jobDefinitionName=name, type="multinode", **given)
         return str(made["jobDefinitionArn"])
 
-    def define_single(self, name: str = "single", vcpus: int = 1) -> str:
-        properties = container(vcpus=vcpus)
+    def define_single(self) -> str:
         made = self.batch.register_job_definition(
-            jobDefinitionName=name, type="container", containerProperties=properties
+            jobDefinitionName="single", type="container", containerProperties=container(vcpus=1)
         )
         return str(made["jobDefinitionArn"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,14 +55,8 @@ def test_a_job_sees_of_every_home_only_what_it_runs_and_cannot_change_it(homely:
     assert seen["writable"] is False
     assert set(seen["home"]) == {CHECKOUT.name, "mine"}
     assert not (CHECKOUT.parent / "mine").exists()
-    shown = home.plan([str(CHECKOUT), *map(str, programs())], homely.yard.home)["shown"]
+    shown = home.plan([str(CHECKOUT), sys.prefix, sys.base_prefix], homely.yard.home)["shown"]
     assert set(seen["others"]) <= {part for path in shown for part in Path(path).parts}
-
-
-def programs() -> list[Path]:
-    import sys
-
-    return [Path(sys.prefix), Path(sys.base_prefix)]
 
 
 def test_the_yards_own_folder_is_hidden_with_the_homes(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -35,12 +34,9 @@ def small_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard
 def small(small_yard: RunningYard) -> Cluster:
     cluster = new_cluster(small_yard)
     for processes in (2, 8):
-        cluster.define(f"of-{processes}", container={"environment": [variable(processes)]})
+        variable = {"name": PROCESSES_VARIABLE, "value": str(processes)}
+        cluster.define(f"of-{processes}", container={"environment": [variable]})
     return cluster
-
-
-def variable(processes: int) -> dict[str, Any]:
-    return {"name": PROCESSES_VARIABLE, "value": str(processes)}
 
 
 def test_a_job_that_does_not_fit_beside_another_waits_with_the_reason_and_then_runs(small: Cluster) -> None:

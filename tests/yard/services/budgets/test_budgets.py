@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from slipway.yard.endpoint import ACCOUNT, control
 from tests.yard.conftest import RunningYard
 from tests.yard.services.delivery_site import ADDRESS, allow, make_topic
@@ -100,25 +102,22 @@ def test_a_budget_mails_once_when_its_threshold_is_passed(yard: RunningYard) -> 
     assert mails(yard) == ["AWS Budgets: c6i has exceeded your alert threshold"]
 
 
-def test_a_budget_publishes_to_a_topic_that_allows_it_and_to_no_other(yard: RunningYard) -> None:
-    topic = make_topic(yard)
+@pytest.mark.parametrize(
+    ("policy", "allows"),
+    [(None, False), ([allow("budgets", "sns:Publish")], True)],
+    ids=["the default policy", "a policy that names it"],
+)
+def test_a_budget_publishes_to_a_topic_that_allows_it_and_to_no_other(
+    yard: RunningYard, policy: list[dict[str, Any]] | None, allows: bool
+) -> None:
+    topic = make_topic(yard, policy=policy)
     start_node(yard)
     activate(yard)
     put_budget(yard, {"SubscriptionType": "SNS", "Address": topic.arn}, limit=0.0001)
     start_node(yard)
     assert spent(yard) > 0
-    assert mails(yard) == []
-    assert "SNS:Publish" in topic.lost()[0]
-
-
-def test_a_budget_publishes_where_the_policy_names_it(yard: RunningYard) -> None:
-    topic = make_topic(yard, policy=[allow("budgets", "sns:Publish")])
-    start_node(yard)
-    activate(yard)
-    put_budget(yard, {"SubscriptionType": "SNS", "Address": topic.arn}, limit=0.0001)
-    start_node(yard)
-    assert spent(yard) > 0
-    assert len(mails(yard)) == 1
+    assert len(mails(yard)) == allows
+    assert ["SNS:Publish" in words for words in topic.lost()] == ([] if allows else [True])
 
 
 def test_a_tag_that_nothing_carries_cannot_be_activated(yard: RunningYard) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -42,14 +43,10 @@ def put_alarm(yard: RunningYard, actions: Sequence[str], **changes: Any) -> None
     yard.client("cloudwatch").put_metric_alarm(AlarmActions=list(actions), **given)
 
 
-def report(yard: RunningYard, *minutes_ago: float, value: float = 1) -> None:
+def report(yard: RunningYard, *minutes_ago: float) -> None:
     now = datetime.now(UTC)
     for minutes in minutes_ago:
-        datum = {
-            "MetricName": "IdleNodes",
-            "Value": value,
-            "Timestamp": now - timedelta(minutes=minutes),
-        }
+        datum = {"MetricName": "IdleNodes", "Value": 1, "Timestamp": now - timedelta(minutes=minutes)}
         yard.client("cloudwatch").put_metric_data(Namespace="Slipway", MetricData=[datum])
 
 
@@ -238,18 +235,11 @@ TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
 )
 def test_gaps_are_treated_as_the_alarm_says(datapoints: str, states: tuple[str | None, ...]) -> None:
     values = [{"0": 0.0, "X": 1.0, "-": None}[mark] for mark in datapoints.split()]
-    found = tuple(evaluate(rule(missing), values) for missing in TREATMENTS)
-    assert found == states
-
-
-def rule(missing: str) -> AlarmRule:
-    return AlarmRule(
-        periods=3,
-        datapoints=3,
-        threshold=1,
-        comparison="GreaterThanOrEqualToThreshold",
-        missing=missing,
+    rule = AlarmRule(
+        periods=3, datapoints=3, threshold=1, comparison="GreaterThanOrEqualToThreshold", missing=""
     )
+    found = tuple(evaluate(replace(rule, missing=missing), values) for missing in TREATMENTS)
+    assert found == states
 
 
 def test_some_of_the_periods_are_enough_where_the_alarm_says_so() -> None:

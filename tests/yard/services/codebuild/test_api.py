@@ -58,12 +58,12 @@ class Workshop:
     def client(self, service: str) -> Any:
         return self.yard.client(service)
 
-    def upload(self, *names: str, key: str = "source.zip") -> None:
+    def upload(self, *names: str) -> None:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as packed:
             for name in names:
                 packed.writestr(name, "FROM scratch\n")
-        self.client("s3").put_object(Bucket="source", Key=key, Body=archive.getvalue())
+        self.client("s3").put_object(Bucket="source", Key="source.zip", Body=archive.getvalue())
 
     def build(self, **variables: str) -> dict[str, Any]:
         """Follow one build to its end."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from slipway.yard.endpoint import control
 from tests.waiting import until
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
+from tests.yard.services.ec2.test_api import activities, group, instances
 
 STANDARD, DL, TRN = "L-1216C47A", "L-6E869C2A", "L-2C3B7624"
 
@@ -69,32 +68,10 @@ def test_a_request_is_pending_and_then_raises_the_quota_of_its_region_alone(fres
     )
 
 
-def group(yard: RunningYard, instance_type: str, nodes: int) -> None:
-    data = {
-        "ImageId": yard.client("ec2").register_image(Name="any")["ImageId"],
-        "InstanceType": instance_type,
-    }
-    yard.client("ec2").create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=data)
-    yard.client("autoscaling").create_auto_scaling_group(
-        AutoScalingGroupName="nodes",
-        MinSize=0,
-        MaxSize=nodes,
-        DesiredCapacity=nodes,
-        AvailabilityZones=["us-east-1a"],
-        LaunchTemplate={"LaunchTemplateName": "nodes"},
-    )
-
-
-def members(yard: RunningYard) -> list[Any]:
-    (found,) = yard.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    return list(found["Instances"])
-
-
 def test_a_group_starts_what_the_quota_allows_and_says_why_it_lacks_the_rest(fresh_yard: RunningYard) -> None:
     group(fresh_yard, "t3.micro", 4)
-    assert len(members(fresh_yard)) == 2
-    scaling = fresh_yard.client("autoscaling")
-    newest = scaling.describe_scaling_activities(AutoScalingGroupName="nodes")["Activities"][0]
+    assert len(instances(fresh_yard)) == 2
+    newest = activities(fresh_yard)[0]
     assert newest["StatusCode"] == "Failed"
     assert "your current vCPU limit of 5 allows" in newest["StatusMessage"]
     assert newest["StatusMessage"].endswith("Launching EC2 instance failed.")

@@ -27,7 +27,8 @@ def write_root(archive: Path, folder: Path) -> Path:
         program = shutil.which(name)
         assert program, f"this machine has no {name}"
         _copy(Path(program), folder / "usr/bin" / name)
-        for library in _libraries(program):
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        for library in _LIBRARY.findall(linked):
             _copy(Path(library), folder / library.lstrip("/"))
     (folder / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/:/bin/false\n")
     (folder / "etc/group").write_text("root:x:0:\ndaemon:x:1:\n")
@@ -35,11 +36,6 @@ def write_root(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive, "w") as tar:
         tar.add(folder, arcname=".")
     return archive
-
-
-def _libraries(program: str) -> list[str]:
-    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    return _LIBRARY.findall(said)
 
 
 def _copy(source: Path, target: Path) -> None:

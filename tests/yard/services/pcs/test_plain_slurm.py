@@ -19,7 +19,7 @@ from slipway.jobs.platforms.code_bundle import own_containers, pack
 from slipway.jobs.platforms.slurm.request import build_request
 from slipway.jobs.words import slurm
 from slipway.jobs.words.job import Job, code_key
-from slipway.jobs.words.slurm import SlurmAnswer, SlurmRecord, decode_answer
+from slipway.jobs.words.slurm import SlurmRecord, decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import plain_sbatch
@@ -108,11 +108,9 @@ class PlainCluster:
         digest = sha256(request.put["Body"].encode()).hexdigest()
         return self.program("submit", request.put["Key"], digest), request.name
 
-    def status(self) -> SlurmAnswer:
-        return decode_answer(self.program("status"))
-
     def job(self, job: str) -> SlurmRecord:
-        return next(record for record in self.status().jobs if record.id == job)
+        answer = decode_answer(self.program("status"))
+        return next(record for record in answer.jobs if record.id == job)
 
     def ended(self, job: str) -> SlurmRecord:
         self.hosts.until(lambda: self.is_over(job))
@@ -139,14 +137,6 @@ class PlainCluster:
     def node(self, name: str) -> dict[str, str]:
         words = self.says("scontrol", "--oneliner", "show", "node", name).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
-
-    def boots_again(self) -> None:
-        """Give late nodes a launch template with which slurmd starts."""
-        self.pcs.update_compute_node_group(
-            clusterIdentifier="trn",
-            computeNodeGroupIdentifier="late",
-            customLaunchTemplate={"id": self.template, "version": "1"},
-        )
 
     def log(self, name: str) -> str:
         return self.program("logs", f"jobs/{name}/request.json")
@@ -256,7 +246,11 @@ def test_a_node_whose_boot_is_forgotten_goes_down_and_its_job_runs_on_another(cl
     made = "--partition=late", "--nodes=1", "--output=/dev/null"
     job = cluster.says("sbatch", "--parsable", *made, "--wrap", "true")
     cluster.until(lambda: cluster.node("late-1")["State"].startswith("DOWN"))
-    cluster.boots_again()
+    cluster.pcs.update_compute_node_group(
+        clusterIdentifier="trn",
+        computeNodeGroupIdentifier="late",
+        customLaunchTemplate={"id": cluster.template, "version": "1"},  # with which slurmd starts
+    )
     cluster.until(lambda: cluster.is_over(job))
     assert cluster.slurm_says(job)[0] == "COMPLETED"
     assert " NodeList=late-1 " not in cluster.says("scontrol", "--oneliner", "show", "job", job)

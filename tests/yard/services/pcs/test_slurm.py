@@ -99,9 +99,6 @@ class SlurmSite:
         self.until(lambda: self.state(job) == "RUNNING" and self.job(job)["RunTime"] >= SAVED)
         return job
 
-    def yards_log(self) -> str:
-        return (self.pcs.yard.home / "server.log").read_text(errors="replace")
-
     def host_of(self, job: str) -> dict[str, Any]:
         """Return the host of the first node that a job runs on."""
         address = self.node(self.job(job)["BatchHost"])["NodeAddr"]
@@ -152,16 +149,11 @@ def deployed(site: PcsSite) -> SlurmSite:
     workers = site.node_group(cluster, slurmConfiguration=NEURON, **two)
     site.queue(cluster, workers["id"])
     made = SlurmSite(hosts=hosts, pcs=site, login_group=str(login["id"]))
-    made.hosts.until(lambda: is_up(made))
+    booted = (made.login_group, "running")
+    hosts.until(lambda: any((host["group"], host["state"]) == booted for host in hosts.hosts()))
     made.until(lambda: "train" in made.hosts.on(made.login, "sinfo").out)
     made.hosts.on(made.login, "bash", "-c", f"cat >{JOB_FILE} <<'JOB'\n{JOB}JOB")
     return made
-
-
-def is_up(slurm: SlurmSite) -> bool:
-    """Return True once the login node has booted."""
-    states = {host["group"]: host["state"] for host in slurm.hosts.hosts()}
-    return states.get(slurm.login_group) == "running"
 
 
 def instances(slurm: SlurmSite, group: str) -> list[str]:
@@ -193,19 +185,15 @@ def test_queues_and_node_groups_are_slurms_partitions_and_nodes_that_are_off(slu
 
 def test_a_node_whose_slurm_runs_has_joined_and_waited_for_its_files(slurm: SlurmSite) -> None:
     """Its machine image's watchdog sees a unit of the name that AWS's installer gives it."""
-    told = json.dumps(boot_parameters(trn1(), NO_FILES, SLURM_MEMBERSHIP))
+    (trn1,) = (cluster for cluster in CLUSTERS if cluster.name == "trn1")
+    assert isinstance(trn1, NodeCluster)
+    told = json.dumps(boot_parameters(trn1, NO_FILES, SLURM_MEMBERSHIP))
     slurm.says("sh", "-c", 'printf %s "$0" >/run/trial.json', told)
     watch = ("SLIPWAY_PARAMETERS=/run/trial.json", "SLIPWAY_STATE=/run/trial-state")
     slurm.says("env", *watch, "/usr/lib/slipway/watch_join.sh")
     assert slurm.says("ls", "/run/trial-state") == "joined"
     unit = ("--property=Requires", "--value", "slurmd-25.11.service")
     assert "slipway-boot.service" in slurm.says("systemctl", "show", *unit).split()
-
-
-def trn1() -> NodeCluster:
-    (found,) = (cluster for cluster in CLUSTERS if cluster.name == "trn1")
-    assert isinstance(found, NodeCluster)
-    return found
 
 
 def test_the_login_node_takes_commands_of_systems_manager(slurm: SlurmSite) -> None:
@@ -301,7 +289,9 @@ def test_a_node_that_is_lost_while_the_controller_is_dead_is_told_to_the_next_on
     try:
         control(slurm.pcs.yard, "POST", "/kill-host", {"host": killed["name"]})
         # Slurm's client asks again for a while, and gives up; what the yard says next is lost, too.
-        slurm.until(lambda: slurm.yards_log().count("Unable to contact slurm controller") > 1)
+        log = slurm.pcs.yard.home / "server.log"
+        unheard = "Unable to contact slurm controller"
+        slurm.until(lambda: log.read_text(errors="replace").count(unheard) > 1)
     finally:
         slurm.hosts.on("slurmctld-trn", "kill", "-CONT", starter)
     slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)

@@ -101,7 +101,10 @@ class World:
             if name != "template"
         }
         if "template" in request:
-            _name_template(given, self._template(request["template"]))
+            made = self.client("ec2").create_launch_template(
+                LaunchTemplateName=f"template-{next(self.numbers)}", LaunchTemplateData=request["template"]
+            )
+            _name_template(given, str(made["LaunchTemplate"]["LaunchTemplateId"]))
         answer: dict[str, Any] = getattr(self.client(service), operation)(**given)
         if kind == "environment":
             named = [answer["computeEnvironmentArn"]]
@@ -109,11 +112,6 @@ class World:
                 "computeEnvironments"
             ]
         return answer
-
-    def _template(self, data: Mapping[str, Any]) -> str:
-        name = f"template-{next(self.numbers)}"
-        made = self.client("ec2").create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
-        return str(made["LaunchTemplate"]["LaunchTemplateId"])
 
     def _filled(self, value: Any) -> Any:
         """Insert the account's ids; `20 times x` means that many letters, and `20 times =` base64."""
@@ -149,12 +147,6 @@ def _put(into: Any, path: list[str], value: Any) -> None:
         into[name] = value
 
 
-def modelled_status(client: Any, code: str) -> int:
-    """Return the HTTP status that the service's API model gives an error; most have 400, or none."""
-    errors = (shape for shape in client.meta.service_model.error_shapes if shape.error_code == code)
-    return next((each.metadata.get("error", {}).get("httpStatusCode", 400) for each in errors), 400)
-
-
 ROWS = list(csv.DictReader(Path(__file__).with_name("refused_requests.csv").read_text("utf-8").splitlines()))
 
 
@@ -177,8 +169,12 @@ def test_a_request_that_aws_refuses_is_refused_in_its_words(world: World, row: d
     except ClientError as refused:
         error = refused.response["Error"]
         assert (error["Code"], row["said"] in error["Message"]) == (row["code"], True), error
+        # The service's API model gives an error its HTTP status; most have 400, or none.
+        model = world.client(SOUND[row["kind"]]["call"].split(":")[0]).meta.service_model
+        shapes = (shape for shape in model.error_shapes if shape.error_code == row["code"])
+        modelled = next((each.metadata.get("error", {}).get("httpStatusCode", 400) for each in shapes), 400)
         status = refused.response["ResponseMetadata"]["HTTPStatusCode"]
-        assert status == modelled_status(world.client(SOUND[row["kind"]]["call"].split(":")[0]), row["code"])
+        assert status == modelled
     else:  # a compute environment that no node survives
         assert answer.get("status") == row["code"], f"{row['kind']} is taken with {row['changes']}"
         assert row["said"] in answer["statusReason"]

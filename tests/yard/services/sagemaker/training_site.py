@@ -37,8 +37,17 @@ class TrainingSite:
 
     def request(self, name: str, code: str = "", **changes: Any) -> dict[str, Any]:
         """Return a request that trains `code` on one small instance; changes replace whole parameters."""
-        source = self.put_source(name, code)
-        settings = {"sagemaker_program": "train.py", "sagemaker_submit_directory": source}
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            member = tarfile.TarInfo("train.py")
+            member.size = len(code.encode())
+            archive.addfile(member, io.BytesIO(code.encode()))
+        key = f"code/{name}/sourcedir.tar.gz"
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=packed.getvalue())
+        settings = {
+            "sagemaker_program": "train.py",
+            "sagemaker_submit_directory": f"s3://{BUCKET}/{key}",
+        }
         parameters = changes.pop("hyper_parameters", {})
         algorithm = {"TrainingImage": IMAGE, "TrainingInputMode": "File", **changes.pop("algorithm", {})}
         resources = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
@@ -63,16 +72,6 @@ class TrainingSite:
         channel = {"ChannelName": "code", "DataSource": {"S3DataSource": place}}
         entry = {"ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/train.py"]}
         self.train(name, "", algorithm=entry, InputDataConfig=[channel], **changes)
-
-    def put_source(self, name: str, code: str) -> str:
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-            member = tarfile.TarInfo("train.py")
-            member.size = len(code.encode())
-            archive.addfile(member, io.BytesIO(code.encode()))
-        key = f"code/{name}/sourcedir.tar.gz"
-        self.s3.put_object(Bucket=BUCKET, Key=key, Body=packed.getvalue())
-        return f"s3://{BUCKET}/{key}"
 
     def ended(self, name: str) -> dict[str, Any]:
         """Return the job once it has ended."""

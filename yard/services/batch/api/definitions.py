@@ -1,6 +1,6 @@
 """Batch's job definitions, kept here because moto drops the nodes of multi-node ones.
 
-_CONTAINER_DEFAULTS has the defaults that Batch fills in.
+Batch fills in the lists of _LISTS that a container lacks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _definitions: dict[tuple[str, str], list[Definition]] = {}  # (region, name) -> 
 _lock = threading.Lock()
 
 _LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
-_CONTAINER_DEFAULTS: Mapping[str, Any] = {name: [] for name in _LISTS}
 
 
 def reset() -> None:
@@ -43,8 +42,15 @@ def find(wanted: str, region: str) -> Definition | None:
 
 def _register(parameters: Parameters, region: str) -> dict[str, Any]:
     name = parameters["jobDefinitionName"]
-    definition = _completed(parameters)
+    definition: Definition = copy.deepcopy(
+        {"parameters": {}, "containerOrchestrationType": "ECS", **parameters}
+    )
+    definition.pop("tags", None)
+    for rule in definition.get("retryStrategy", {}).get("evaluateOnExit", ()):
+        rule["action"] = rule["action"].lower()  # as Batch returns it
     for container in _containers(definition):
+        for member in _LISTS:
+            container.setdefault(member, [])
         given = {item["type"] for item in container["resourceRequirements"]}
         for kind, older_member in (("VCPU", "vcpus"), ("MEMORY", "memory")):
             if kind not in given and older_member not in container:
@@ -56,19 +62,6 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
         revisions.append({**definition, "revision": number, "jobDefinitionArn": arn, "status": "ACTIVE"})
     moto_backend("batch", region).tag_resource(arn, parameters.get("tags") or {})
     return {"jobDefinitionName": name, "jobDefinitionArn": arn, "revision": number}
-
-
-def _completed(parameters: Parameters) -> Definition:
-    definition: Definition = copy.deepcopy(
-        {"parameters": {}, "containerOrchestrationType": "ECS", **parameters}
-    )
-    definition.pop("tags", None)
-    for container in _containers(definition):
-        for member, value in _CONTAINER_DEFAULTS.items():
-            container.setdefault(member, copy.deepcopy(value))
-    for rule in definition.get("retryStrategy", {}).get("evaluateOnExit", ()):
-        rule["action"] = rule["action"].lower()  # as Batch returns it
-    return definition
 
 
 def _containers(definition: Definition) -> Iterator[dict[str, Any]]:
@@ -85,21 +78,20 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
         found = [definition for definition in (find(name, region) for name in wanted) if definition]
     else:
         name = parameters.get("jobDefinitionName", "").rpartition("/")[2]
-        found = [definition for definition in _all(region) if name in ("", definition["jobDefinitionName"])]
-    status = parameters.get("status")
-    shown = [_tagged(definition, region) for definition in found if status in (None, definition["status"])]
+        with _lock:
+            found = [
+                copy.deepcopy(definition)
+                for (where, _name), revisions in _definitions.items()
+                for definition in revisions
+                if where == region and name in ("", definition["jobDefinitionName"])
+            ]
+    status, tags_of = parameters.get("status"), moto_backend("batch", region).list_tags_for_resource
+    shown = [
+        {**definition, "tags": tags_of(definition["jobDefinitionArn"])}
+        for definition in found
+        if status in (None, definition["status"])
+    ]
     return paged("jobDefinitions", shown, parameters)
-
-
-def _all(region: str) -> list[Definition]:
-    with _lock:
-        every = (revisions for (where, _name), revisions in _definitions.items() if where == region)
-        return [copy.deepcopy(revision) for revisions in every for revision in revisions]
-
-
-def _tagged(definition: Definition, region: str) -> Definition:
-    tags = moto_backend("batch", region).list_tags_for_resource(definition["jobDefinitionArn"])
-    return {**definition, "tags": tags}
 
 
 def _deregister(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -90,25 +90,27 @@ def _update(parameters: Parameters, region: str) -> Any:
     environment = backend.get_compute_environment(name)
     if environment is None:
         raise client_exception(f"Compute environment {name} does not exist")
-    given = parameters.get("computeResources") or {}
-    _refuse_infrastructure(environment.compute_resources or {}, given)
-    resources = _merged(environment.compute_resources or {}, given)
+    before, given = environment.compute_resources or {}, parameters.get("computeResources") or {}
+    is_fixed = before.get("type") in _ON_EC2 and before.get("allocationStrategy", _BEST_FIT) == _BEST_FIT
+    changed = sorted(name for name in set(given) - _SCALING if given[name] != before.get(name))
+    if is_fixed and changed:
+        raise client_exception(
+            f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
+            f" {', '.join(changed)} cannot change; create another environment to replace it"
+        )
+    resources = {**before, **{key: value for key, value in given.items() if key not in _NOT_KEPT}}
+    low, high = resources.get("minvCpus", 0), resources.get("maxvCpus", 0)
+    if low > high:
+        raise client_exception(f"minvCpus {low} must not be greater than maxvCpus {high}")
+    if not low <= resources.get("desiredvCpus", low) <= high:
+        if "desiredvCpus" in given:
+            raise client_exception(f"desiredvCpus {given['desiredvCpus']} must be from {low} to {high}")
+        resources["desiredvCpus"] = low
     role = _role_arn(parameters.get("serviceRole"), region)
     backend.update_compute_environment(name, parameters.get("state"), None, role)
     if given:
         environment.compute_resources = resources
     return environment
-
-
-def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    if resources.get("type") not in _ON_EC2 or resources.get("allocationStrategy", _BEST_FIT) != _BEST_FIT:
-        return
-    changed = sorted(name for name in set(given) - _SCALING if given[name] != resources.get(name))
-    if changed:
-        raise client_exception(
-            f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
-            f" {', '.join(changed)} cannot change; create another environment to replace it"
-        )
 
 
 def _why_invalid(resources: Mapping[str, Any], region: str) -> str:
@@ -130,19 +132,6 @@ def _why_invalid(resources: Mapping[str, Any], region: str) -> str:
         except ApiError as refused:
             return f"CLIENT_ERROR - {refused.message}"
     return ""
-
-
-def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {**resources, **{key: value for key, value in given.items() if key not in _NOT_KEPT}}
-    low, high = merged.get("minvCpus", 0), merged.get("maxvCpus", 0)
-    if low > high:
-        raise client_exception(f"minvCpus {low} must not be greater than maxvCpus {high}")
-    if not low <= merged.get("desiredvCpus", low) <= high:
-        if "desiredvCpus" in given:
-            wanted = given["desiredvCpus"]
-            raise client_exception(f"desiredvCpus {wanted} must be from {low} to {high}")
-        merged["desiredvCpus"] = low
-    return merged
 
 
 def _role_arn(role: str | None, region: str) -> str | None:

@@ -47,7 +47,9 @@ def kill_node(text: str, node: int) -> str:
         # Find the one running job whose id or name is or begins with `text`.
         running = [job for job in job_store.jobs.values() if job.running]
         exact = [job for job in running if text in (job.id, job.name)]
-        found = exact or [job for job in running if text and _begins(job, text)]
+        found = exact or [
+            job for job in running if text and (job.id.startswith(text) or job.name.startswith(text))
+        ]
         if len(found) != 1:
             known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
             raise ValueError(
@@ -60,10 +62,6 @@ def kill_node(text: str, node: int) -> str:
         assert job.running
         job.running.kill(node)
         return job.name
-
-
-def _begins(job: BatchJob, text: str) -> bool:
-    return job.id.startswith(text) or job.name.startswith(text)
 
 
 @lru_cache(maxsize=1)
@@ -79,8 +77,15 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
     if definition is None or definition["status"] != "ACTIVE":
         raise client_exception(f"JobDefinition {wanted} does not exist or is not active")
     _refuse_mismatch(parameters, definition)
-    job = _job(parameters, definition, _queue(parameters["jobQueue"], region), region)
-    _refuse_unknown_dependencies(parameters)
+    queue = moto_backend("batch", region).get_job_queue(parameters["jobQueue"])
+    if queue is None:
+        raise client_exception(f"JobQueue {parameters['jobQueue']} not found")
+    if queue.state != "ENABLED":
+        raise client_exception(f"JobQueue {parameters['jobQueue']} is disabled and takes no jobs")
+    job = _job(parameters, definition, str(queue.arn), region)
+    for dependency in parameters.get("dependsOn") or ():
+        if dependency.get("jobId") and job_store.find(dependency["jobId"]) is None:
+            raise client_exception(f"Job {dependency['jobId']}, on which this one depends, does not exist")
     if problem := memory.promises.refusal(capacity.memory_need(job)):
         raise client_exception(problem)
     if size := (parameters.get("arrayProperties") or {}).get("size"):
@@ -93,15 +98,6 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
         job_store.changed.notify_all()
     scheduler.ensure_running()
     return {"jobId": job.id, "jobName": job.name, "jobArn": job.arn}
-
-
-def _queue(wanted: str, region: str) -> str:
-    queue = moto_backend("batch", region).get_job_queue(wanted)
-    if queue is None:
-        raise client_exception(f"JobQueue {wanted} not found")
-    if queue.state != "ENABLED":
-        raise client_exception(f"JobQueue {wanted} is disabled and takes no jobs")
-    return str(queue.arn)
 
 
 def _refuse_mismatch(parameters: Parameters, definition: Parameters) -> None:
@@ -119,12 +115,6 @@ def _refuse_mismatch(parameters: Parameters, definition: Parameters) -> None:
             f"the yard does not run the job definition {name}: give it containerProperties or nodeProperties",
             status=501,
         )
-
-
-def _refuse_unknown_dependencies(parameters: Parameters) -> None:
-    for dependency in parameters.get("dependsOn") or ():
-        if dependency.get("jobId") and job_store.find(dependency["jobId"]) is None:
-            raise client_exception(f"Job {dependency['jobId']}, on which this one depends, does not exist")
 
 
 def _job(parameters: Parameters, definition: dict[str, Any], queue: str, region: str) -> BatchJob:

@@ -89,11 +89,11 @@ def _of_kind(job: BatchJob, node: int | None) -> View:
 def _container(job: BatchJob, node: int) -> View:
     from slipway.yard.services.batch.capacity import containers
 
-    return {**containers(job)[node], **_outcome(_last(job, node)), **_environment(job)}
-
-
-def _environment(job: BatchJob) -> View:
-    return {"containerInstanceArn": _cluster(job, "container-instance")} if job.attempts else {}
+    found = {**containers(job)[node], **_outcome(_last(job, node))}
+    if job.attempts:
+        task_id = job.attempts[-1].nodes[0].task_id
+        found["containerInstanceArn"] = f"arn:aws:ecs:{job.region}:{ACCOUNT}:container-instance/{task_id}"
+    return found
 
 
 def _outcome(run: NodeRun | None) -> View:
@@ -117,10 +117,6 @@ def _attempt(attempt: JobAttempt, job: BatchJob, node: int | None) -> View:
         found["container"] |= {**_outcome(run), "taskArn": task}
         found["startedAt"] = run.started_at
     return _present(found)
-
-
-def _cluster(job: BatchJob, kind: str) -> str:
-    return f"arn:aws:ecs:{job.region}:{ACCOUNT}:{kind}/{job.attempts[-1].nodes[0].task_id}"
 
 
 def _last(job: BatchJob, node: int) -> NodeRun | None:
@@ -165,10 +161,13 @@ def _listed(parameters: Mapping[str, Any], region: str) -> Iterator[tuple[BatchJ
 
 def _of_queue(parameters: Mapping[str, Any], region: str, status: str) -> Iterator[BatchJob]:
     """Yield the queue's jobs of this status, the newest first."""
-    queue = _queue_arn(parameters.get("jobQueue", ""), region)
+    wanted_queue = parameters.get("jobQueue", "")
+    queue = moto_backend("batch", region).get_job_queue(wanted_queue)
+    if queue is None:
+        raise client_exception(f"Job queue {wanted_queue or '(none)'} does not exist")
     filters = parameters.get("filters") or ()
     for job in reversed(list(job_store.in_region(region))):
-        if job.parent or job.queue != queue:
+        if job.parent or job.queue != str(queue.arn):
             continue
         if all(_passes(job, wanted) for wanted in filters) and (filters or job.status == status):
             yield job
@@ -181,7 +180,8 @@ def _passes(job: BatchJob, given: Mapping[str, Any]) -> bool:
     return any(test(job, value) for value in given.get("values", ()))
 
 
-def _like(text: str, pattern: str) -> bool:
+def like(text: str, pattern: str) -> bool:
+    """Match as Batch does: case-insensitively; a star at the end matches anything."""
     text, pattern = text.lower(), pattern.lower()
     return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
 
@@ -189,7 +189,7 @@ def _like(text: str, pattern: str) -> bool:
 def _is_of_definition(job: BatchJob, pattern: str) -> bool:
     arn = job.definition["jobDefinitionArn"]
     revision = arn.rpartition("/")[2]
-    return any(_like(text, pattern) for text in (arn, revision, revision.partition(":")[0]))
+    return any(like(text, pattern) for text in (arn, revision, revision.partition(":")[0]))
 
 
 def _required(job_id: str) -> BatchJob:
@@ -199,17 +199,10 @@ def _required(job_id: str) -> BatchJob:
     return job
 
 
-def _queue_arn(wanted: str, region: str) -> str:
-    queue = moto_backend("batch", region).get_job_queue(wanted)
-    if queue is None:
-        raise client_exception(f"Job queue {wanted or '(none)'} does not exist")
-    return str(queue.arn)
-
-
 _FILTERS: Mapping[str, Callable[[BatchJob, str], bool]] = {
-    "JOB_NAME": lambda job, value: _like(job.name, value),
+    "JOB_NAME": lambda job, value: like(job.name, value),
     "JOB_DEFINITION": _is_of_definition,
     "BEFORE_CREATED_AT": lambda job, value: job.created_at < int(value),
     "AFTER_CREATED_AT": lambda job, value: job.created_at > int(value),
-    "SHARE_IDENTIFIER": lambda job, value: _like(job.submit.get("shareIdentifier", ""), value),
+    "SHARE_IDENTIFIER": lambda job, value: like(job.submit.get("shareIdentifier", ""), value),
 }

@@ -69,7 +69,10 @@ class NodeProcesses:
         if holder == 0:
             namespaces.sleep_through_children()
             os.close(output)
-            self._hold(spec, go, told, log)
+            code = 1
+            with contextlib.suppress(OSError):
+                code = self._hold(spec, go, told, log)
+            os._exit(code)
         for descriptor in (go, told, log):
             os.close(descriptor)
         self.holders[holder] = spec["index"]
@@ -80,14 +83,8 @@ class NodeProcesses:
         os.close(output)
         return start
 
-    def _hold(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> NoReturn:
+    def _hold(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> int:
         """Make the node's namespaces and its first process, which must be a child of their maker."""
-        code = 1
-        with contextlib.suppress(OSError):
-            code = self._hold_first(spec, go, told, log)
-        os._exit(code)
-
-    def _hold_first(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> int:
         kernel.die_with_parent()
         if not self.plan["isolated"]:
             os.setsid()
@@ -100,30 +97,24 @@ class NodeProcesses:
         if first == 0:
             kernel.die_with_parent()
             os.read(go, 1)
-            self._first_process(spec, log)
+            try:
+                node.run(self.plan, spec, self.control, log)
+            except BaseException as error:
+                os.write(log, f"the yard cannot set up this node: {error!r}\n".encode())
+                raise
+            finally:
+                os._exit(1)
         os.write(told, str(first).encode())
         os.close(log)
         self.control.close()
         code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
         return code if code >= 0 else 128 - code
 
-    def _first_process(self, spec: Mapping[str, Any], log: int) -> NoReturn:
-        try:
-            node.run(self.plan, spec, self.control, log)
-        except BaseException as error:
-            os.write(log, f"the yard cannot set up this node: {error!r}\n".encode())
-            raise
-        finally:
-            os._exit(1)
-
     def _reap(self) -> None:
         for ended, code in processes.ended_children():
             if ended in self.holders:
-                self._report(self.holders.pop(ended), code)
-
-    def _report(self, index: int, code: int) -> None:
-        event = {"event": "exited", "node": index, "code": code if code >= 0 else 128 - code}
-        self.control.send(json.dumps(event).encode())
+                index, shown = self.holders.pop(ended), code if code >= 0 else 128 - code
+                self.control.send(json.dumps({"event": "exited", "node": index, "code": shown}).encode())
 
     def _obey(self, order: bytes) -> None:
         if not order:  # the yard is gone, or has closed this attempt

@@ -38,7 +38,11 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
     socket.send_fds(control, [ready], [descriptor.fileno() for descriptor in descriptors])
     for each in (control, *descriptors):
         each.close()
-    _take_output(log)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
     if plan["isolated"] and not node["init"]:
         _execute(node)
     code = _supervise(node)
@@ -54,14 +58,6 @@ def _listener(port: int) -> socket.socket:
     listener.bind(("127.0.0.1", port))
     listener.listen(128)
     return listener
-
-
-def _take_output(log: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.close(log)
-    os.close(nothing)
 
 
 def _supervise(node: Mapping[str, Any]) -> int:
@@ -113,16 +109,16 @@ def enter(node: Mapping[str, Any], keep: Sequence[str], homes: home.Plan) -> Non
     home.hide(root, homes, read_only=True)
     kernel.mount("proc", home.folder_in(root, "/proc"), "proc")
     kernel.mount("shm", root / "dev/shm", "tmpfs", options=f"mode=1777,size={node['shared_memory_mib']}m")
-    for target, source in {**_private(folder), **mounts}.items():
+    private = str(folder / "tmp")
+    for target, source in {"/tmp": private, "/var/tmp": private, **mounts}.items():  # noqa: S108
         kernel.bind(source, home.folder_in(root, target))
     kernel.bind(str(folder / "hosts"), root / "etc/hosts")
-    for path in keep:
-        _keep(root, path)
+    for path in keep:  # read-only, what the node's own /tmp would hide, such as the checkout
+        if any(Path(own) in Path(path).parents for own in _OWN):
+            target = home.folder_in(root, path)
+            kernel.bind(path, target)
+            home.make_read_only(target)
     kernel.pivot_root(root)
-
-
-def _private(folder: Path) -> dict[str, str]:
-    return {"/tmp": str(folder / "tmp"), "/var/tmp": str(folder / "tmp")}  # noqa: S108
 
 
 def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
@@ -142,11 +138,3 @@ def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
         elif entry.is_file():
             target.touch()
             kernel.bind(str(path), target)
-
-
-def _keep(root: Path, path: str) -> None:
-    """Keep a path visible, read-only, that the node's own /tmp would hide, such as the checkout."""
-    if any(Path(own) in Path(path).parents for own in _OWN):
-        target = home.folder_in(root, path)
-        kernel.bind(path, target)
-        home.make_read_only(target)

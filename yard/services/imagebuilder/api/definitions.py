@@ -171,17 +171,16 @@ def _delete(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str,
 
 
 def _list(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
-    found = [view(record) for record in store.of_kind(kind.noun, region) if _is_wanted(record, parameters)]
+    # The yard has nothing of AWS or the Marketplace.
+    is_ours = parameters.get("owner", "Self") == "Self"
+    found = [
+        view(record)
+        for record in store.of_kind(kind.noun, region)
+        if is_ours and is_filtered_in(record.view(), parameters)
+    ]
     if kind is COMPONENT:
         found = [{**each, "arn": each["arn"].rpartition("/")[0], "status": "ACTIVE"} for each in found]
     return paged(kind.listed, found, parameters)
-
-
-def _is_wanted(record: StoredRecord, parameters: Parameters) -> bool:
-    """Return True if the record passes the filters; the yard has nothing of AWS or the Marketplace."""
-    if parameters.get("owner", "Self") != "Self":
-        return False
-    return is_filtered_in(record.view(), parameters)
 
 
 def is_filtered_in(shown: Parameters, parameters: Parameters) -> bool:

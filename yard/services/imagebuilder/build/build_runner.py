@@ -25,7 +25,13 @@ _turn = threading.Lock()
 
 def start(bake: Bake) -> None:
     bake.workflows = [
-        _run_of(workflow) for workflow in WORKFLOWS if bake.plan.runs_tests or workflow.type != "TEST"
+        WorkflowRun(
+            name=workflow.name,
+            type=workflow.type,
+            steps=[StepRun(name=name, action=action) for name, (action, _) in workflow.steps.items()],
+        )
+        for workflow in WORKFLOWS
+        if bake.plan.runs_tests or workflow.type != "TEST"
     ]
     name = f"bake {bake.plan.name} {bake.plan.version}"
     threading.Thread(target=_bake, args=(bake,), name=name, daemon=True).start()
@@ -33,11 +39,6 @@ def start(bake: Bake) -> None:
 
 def cancel(bake: Bake) -> None:
     bake.plan.cancelled.set()
-
-
-def _run_of(workflow: Workflow) -> WorkflowRun:
-    steps = [StepRun(name=name, action=action) for name, (action, _) in workflow.steps.items()]
-    return WorkflowRun(name=workflow.name, type=workflow.type, steps=steps)
 
 
 def _bake(bake: Bake) -> None:

@@ -20,7 +20,7 @@ from slipway.yard.services.imagebuilder.build.bake_roles import Bake, BakePlan, 
 from slipway.yard.services.imagebuilder.components import runner
 from slipway.yard.services.imagebuilder.components.actions import BadDocument
 from slipway.yard.services.imagebuilder.components.document import parse
-from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component
+from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component, Variables
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
 from slipway.yard.services.service_quotas import quotas
@@ -30,17 +30,6 @@ from slipway.yard.services.service_quotas import quotas
 UNKNOWN = ("containerDistributionConfiguration", "s3ExportConfiguration", "fastLaunchConfigurations")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
 ROOT_DEVICE = "/dev/sda1"  # as in Ubuntu's AMIs, our parent images
-
-
-def unknown(distributions: tuple[Mapping[str, Any], ...]) -> list[str]:
-    return [name for distribution in distributions for name in UNKNOWN if distribution.get(name)]
-
-
-def distribute(plan: BakePlan, at: datetime) -> list[dict[str, Any]]:
-    """Make the AMIs, and return them as GetImage does, the one in the bake's own region first."""
-    wanted = plan.distributions or ({"region": plan.region},)
-    ordered = sorted(wanted, key=lambda each: each["region"] != plan.region)
-    return [_to_region(plan, wanted, at) for wanted in ordered]
 
 
 def _to_region(plan: BakePlan, wanted: Mapping[str, Any], at: datetime) -> dict[str, Any]:
@@ -144,7 +133,8 @@ class BakeContext:
 
 def _launch(context: BakeContext, _step: StepRun) -> None:
     plan = context.bake.plan
-    if refused := unknown(plan.distributions):
+    refused = [name for distribution in plan.distributions for name in UNKNOWN if distribution.get(name)]
+    if refused:
         raise BadDocument(f"the distribution has {refused[0]}, which the yard does not do: leave it out")
     own_client("iam", plan.region).get_instance_profile(InstanceProfileName=plan.instance_profile)
     quotas.refuse_above(plan.instance_type, 1, plan.region)
@@ -164,7 +154,8 @@ def _component(ingredient: Ingredient, context: BakeContext) -> Component | None
         return None
     try:
         document = parse(ingredient.data)
-        return Component.of(ingredient.arn, ingredient.name, document, ingredient.parameters)
+        variables = Variables(document, ingredient.parameters)
+        return Component(arn=ingredient.arn, name=ingredient.name, document=document, variables=variables)
     except BadDocument as error:
         raise BadDocument(f"{ingredient.arn}: {error}") from None
 
@@ -173,7 +164,9 @@ def _distribute(context: BakeContext, _step: StepRun) -> None:
     bake, plan = context.bake, context.bake.plan
     bake.left_out += [words for component in context.components for words in component.left_out]
     at = datetime.now(UTC)
-    bake.amis = [*distribute(plan, at)]
+    wanted = plan.distributions or ({"region": plan.region},)
+    own_first = sorted(wanted, key=lambda each: each["region"] != plan.region)  # as GetImage shows them
+    bake.amis = [_to_region(plan, each, at) for each in own_first]
     manifest = {
         "image_builder_arn": plan.arn,
         "recipe": plan.name,

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# The error for a wrong document.
-
 
 class BadDocument(Exception):
     """Says what is wrong with a document."""

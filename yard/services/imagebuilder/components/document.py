@@ -14,7 +14,7 @@ import yaml
 
 from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 from slipway.yard import bounded_yaml
-from slipway.yard.services.imagebuilder.components.actions import BadDocument
+from slipway.yard.services.imagebuilder.components.actions import ACTIONS, WINDOWS_ACTIONS, BadDocument
 
 TIMEOUT_SECONDS = 7200
 # Suffix of a step's name -> why it cannot run outside AWS (infra/components/README.md).
@@ -69,7 +69,10 @@ def parse(text: str, platform: str = "Linux") -> Document:
         name=str(found.get("name", "")),
         phases=phases,
         constants={name: str(given["value"]) for name, given in _declared(found, "constants")},
-        defaults={name: _default(given) for name, given in _declared(found, "parameters")},
+        defaults={
+            name: str(given["default"]) if "default" in given else None
+            for name, given in _declared(found, "parameters")
+        },
     )
 
 
@@ -79,10 +82,6 @@ def _declared(found: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mappin
         if not isinstance(entry, dict) or not all(isinstance(given, dict) for given in entry.values()):
             raise BadDocument(f"{what} is no list of `Name: {{type: string, …}}`")
         yield from entry.items()
-
-
-def _default(given: Mapping[str, Any]) -> str | None:
-    return str(given["default"]) if "default" in given else None
 
 
 def _steps(phase: Mapping[str, Any], platform: str) -> Iterator[ComponentStep]:
@@ -97,8 +96,6 @@ def _steps(phase: Mapping[str, Any], platform: str) -> Iterator[ComponentStep]:
 
 
 def _step(given: Mapping[str, Any], where: str, platform: str) -> ComponentStep:
-    from slipway.yard.services.imagebuilder.components.actions import ACTIONS, WINDOWS_ACTIONS
-
     _refuse_unknown(given, _STEP, where)
     actions = {*ACTIONS, *(WINDOWS_ACTIONS if platform == "Windows" else ())}
     if given.get("action") not in actions:
@@ -108,22 +105,18 @@ def _step(given: Mapping[str, Any], where: str, platform: str) -> ComponentStep:
         raise BadDocument(
             f"{where} has onFailure {given['onFailure']!r}; allowed are {', '.join(ON_FAILURE)}"
         )
+    timeout = given.get("timeoutSeconds", TIMEOUT_SECONDS)
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < -1 or timeout == 0:
+        raise BadDocument(f"{where} has timeoutSeconds {timeout!r}; it must be a whole number above 0, or -1")
     return ComponentStep(
         name=given["name"],
         action=given["action"],
         inputs=given.get("inputs") or {},
-        timeout_seconds=_seconds(given.get("timeoutSeconds", TIMEOUT_SECONDS), where),
+        timeout_seconds=86_400 if timeout == -1 else timeout,  # AWS's -1 is no limit
         on_failure=given.get("onFailure", "Abort"),
         max_attempts=max(1, int(given.get("maxAttempts", 1))),
         loop=given.get("loop"),
     )
-
-
-def _seconds(value: object, where: str) -> int:
-    """Return the timeout; AWS's -1 for no limit becomes a day."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < -1 or value == 0:
-        raise BadDocument(f"{where} has timeoutSeconds {value!r}; it must be a whole number above 0, or -1")
-    return 86_400 if value == -1 else value
 
 
 def _name(given: Any, what: str) -> str:

@@ -45,10 +45,6 @@ class Component:
     variables: Variables
     left_out: list[str] = field(default_factory=list)  # descriptions of steps that did not run
 
-    @classmethod
-    def of(cls, arn: str, name: str, document: Document, given: Mapping[str, str]) -> Component:
-        return cls(arn=arn, name=name, document=document, variables=Variables(document, given))
-
 
 def run_phase(
     component: Component, phase: str, machine: BakedMachine, say: Say, is_cancelled: Callable[[], bool]
@@ -113,20 +109,14 @@ def _rounds(component: Component, phase: str, step: ComponentStep, machine: Bake
             if done.code != REBOOT:
                 break
             say("it asks for a restart: nothing is restarted here, the step runs again")
-        if done.code or done.timed_out:
-            return (
-                f"it took more than {step.timeout_seconds} s"
-                if done.timed_out
-                else _why(done.code, done.output)
-            )
+        if done.timed_out:
+            return f"it took more than {step.timeout_seconds} s"
+        if done.code:
+            last = done.output.strip().splitlines()[-1:]
+            return f"exit code {done.code}" + (f": {last[0]}" if last else "")
         outputs.append(done.output)
     component.variables.record(phase, step.name, inputs, {"stdout": "\n".join(outputs)})
     return ""
-
-
-def _why(code: int, output: str) -> str:
-    last = output.strip().splitlines()[-1:]
-    return f"exit code {code}" + (f": {last[0]}" if last else "")
 
 
 def _leave_out(component: Component, where: str, why: str, say: Say) -> None:

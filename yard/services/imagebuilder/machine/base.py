@@ -10,8 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -74,7 +73,8 @@ def base_archive(say: Callable[[str], None]) -> Path:
         if reason := reason_for_no_base():
             raise NoBase(reason)
         cache().mkdir(parents=True, exist_ok=True)
-        with _locked(archive.with_suffix(".lock")):
+        with archive.with_suffix(".lock").open("w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not archive.exists():
                 _bootstrap(archive, say)
     return archive
@@ -154,10 +154,3 @@ def _call(command: list[str]) -> None:
     if done.returncode:
         said = " / ".join(done.stdout.strip().splitlines()[-_TAIL_LINES:]) or "it says nothing"
         raise NoBase(f"{command[0]} ended with {done.returncode}: {said}")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -80,9 +80,24 @@ class BakedMachine:
         s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
         fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
         with self._archives() as shared:
-            plan = self.folder / "plan.json"
-            plan.write_text(json.dumps(self._plan(order, shared)), encoding="utf-8")
-            return self._follow(plan, timeout_seconds, say)
+            plan = {
+                "root": str(self.root),
+                **{name: str(self.folder / name) for name in ("run", "tmp", "work", "merged")},
+                "upper": str(self.folder / "upper") if self._is_test else "",
+                "resolver": "/run/slipway/resolv.conf",
+                "readable": self._readable,
+                "shared": shared,
+                "is_root": best_tier().name == "root",
+                "hostname": HOSTNAME,
+                "environment": self._environment,
+                "directory": self._directory,
+                "argv": order.argv,
+                "script": order.script,
+                "files": order.files,
+            }
+            file = self.folder / "plan.json"
+            file.write_text(json.dumps(plan), encoding="utf-8")
+            return self._follow(file, timeout_seconds, say)
 
     def seal(self) -> None:
         """Remove secrets, and files that every machine makes at its first boot."""
@@ -113,23 +128,6 @@ class BakedMachine:
             (self.folder / name).mkdir(parents=True)
         (self.folder / "tmp").chmod(0o1777)
         self._readable = network_settings.prepare(self.folder / "run")
-
-    def _plan(self, order: Order, shared: list[tuple[str, str]]) -> dict[str, object]:
-        return {
-            "root": str(self.root),
-            **{name: str(self.folder / name) for name in ("run", "tmp", "work", "merged")},
-            "upper": str(self.folder / "upper") if self._is_test else "",
-            "resolver": "/run/slipway/resolv.conf",
-            "readable": self._readable,
-            "shared": shared,
-            "is_root": best_tier().name == "root",
-            "hostname": HOSTNAME,
-            "environment": self._environment,
-            "directory": self._directory,
-            "argv": order.argv,
-            "script": order.script,
-            "files": order.files,
-        }
 
     @contextmanager
     def _archives(self) -> Iterator[list[tuple[str, str]]]:
@@ -227,14 +225,13 @@ def fetch(downloads: Sequence[Download], folder: Path, s3: Any) -> None:
             bucket, _, key = download.source.removeprefix("s3://").partition("/")
             s3.download_file(bucket, key, str(path))
         else:
-            _fetch_from_web(download.source, path)
+            with (
+                urllib.request.urlopen(download.source, timeout=TIMEOUT_SECONDS) as answer,  # noqa: S310 - actions.py takes http and https only
+                path.open("wb") as file,
+            ):
+                shutil.copyfileobj(answer, file)
         if download.checksum:
             _check(download, path)
-
-
-def _fetch_from_web(source: str, path: Path) -> None:
-    with urllib.request.urlopen(source, timeout=TIMEOUT_SECONDS) as answer, path.open("wb") as file:  # noqa: S310 - actions.py takes http and https only
-        shutil.copyfileobj(answer, file)
 
 
 def _check(download: Download, path: Path) -> None:

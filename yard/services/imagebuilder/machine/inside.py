@@ -46,7 +46,7 @@ def _first_process(plan: Mapping[str, Any]) -> NoReturn:
         kernel.give_up(GIVEN_UP)
         os.umask(0o022)
         for order in plan["files"]:
-            carry_out(order)
+            SORTS[order["do"]](order)
         code = _run(plan) if plan["argv"] else 0
     except (OSError, LookupError, ValueError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -168,10 +168,6 @@ def _folder(root: Path, name: str) -> Path:
 # Actions on files and folders, inside the machine's file tree, where this machine's files are not visible.
 # To add an action: a line of SORTS.
 Order = Mapping[str, Any]
-
-
-def carry_out(order: Order) -> None:
-    SORTS[order["do"]](order)
 
 
 def _create_file(order: Order) -> None:

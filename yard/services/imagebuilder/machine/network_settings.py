@@ -35,7 +35,8 @@ def prepare(run: Path) -> list[tuple[str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "downloads").mkdir(exist_ok=True)
     _copy(Path("/etc/resolv.conf"), folder / "resolv.conf")
-    _copy(_certificates(), folder / "ca.crt")
+    named = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    _copy(Path(named or "/etc/ssl/certs/ca-certificates.crt"), folder / "ca.crt")
     shared: dict[str, str] = {}
     lines = [f"{name} = {_moved(value, shared)}" for name, value in _pip_settings().items()]
     (folder / "pip.conf").write_text("[global]\n" + "".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -53,11 +54,6 @@ def environment() -> dict[str, str]:
     }
     fixed = {"HOME": "/root", "PATH": PATH, "LANG": "C.UTF-8", "SYSTEMD_OFFLINE": "1"}
     return {**fixed, **certificates, **pip, **proxies}
-
-
-def _certificates() -> Path:
-    named = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
-    return Path(named) if named else Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def _copy(source: Path, target: Path) -> None:

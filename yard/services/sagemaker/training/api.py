@@ -36,7 +36,10 @@ def interrupt_job(asked: object) -> str:
     """Reclaim the instances of a managed spot training job, as EC2 does."""
     name = str(_given(asked).get("job"))
     with records.changed:
-        job = _running(name)
+        job = find_running(name)
+        if job is None:
+            known = ", ".join(job.name for job in records.jobs.values() if job.running) or "none"
+            raise ValueError(f"no training job '{name}' is running; those that run: {known}")
         if not job.is_spot:
             raise ValueError(
                 f"training job '{name}' runs on demand; only managed spot training is interrupted"
@@ -69,14 +72,6 @@ def _given(asked: object) -> Mapping[str, Any]:
     if not isinstance(asked, Mapping):
         raise ValueError("give the name of the training job as 'job'")
     return asked
-
-
-def _running(name: str) -> TrainingJob:
-    found = find_running(name)
-    if found is None:
-        known = ", ".join(job.name for job in records.jobs.values() if job.running) or "none"
-        raise ValueError(f"no training job '{name}' is running; those that run: {known}")
-    return found
 
 
 Parameters = Mapping[str, Any]

@@ -45,7 +45,9 @@ def download(client: Any, uri: str, folders: Sequence[Path], *, is_shared_out: b
     """Copy all objects below the prefix into every folder, or each into one of them; return their number."""
     place = Location.of(uri)
     try:
-        keys = _keys(client, place)
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
+        found = [item["Key"] for page in pages for item in page.get("Contents", ())]
+        keys = [key for key in found if not key.endswith("/")]
         for number, key in enumerate(keys):
             name = key.removeprefix(place.prefix).lstrip("/") or key.rpartition("/")[2]
             wanted = [folders[number % len(folders)]] if is_shared_out else folders
@@ -138,13 +140,6 @@ class FolderSync:
                 if path.is_file():
                     found.append((folder, path, (facts.st_mtime_ns, facts.st_size)))
         return found
-
-
-def _keys(client: Any, place: Location) -> list[str]:
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
-    return [
-        item["Key"] for page in pages for item in page.get("Contents", ()) if not item["Key"].endswith("/")
-    ]
 
 
 def _put(client: Any, path: Path, bucket: str, key: str, settings: Mapping[str, str]) -> None:

@@ -51,15 +51,12 @@ def _what_the_yard_lacks(parameters: Parameters, _region: str) -> None:
     asked += [
         name for name in ("InstanceGroups", "TrainingPlanArn") if parameters["ResourceConfig"].get(name)
     ]
-    asked += ["TrainingInputMode Pipe"] if "Pipe" in _modes(parameters) else []
+    modes = [parameters["AlgorithmSpecification"]["TrainingInputMode"]]
+    modes += [channel.get("InputMode", "") for channel in parameters.get("InputDataConfig") or ()]
+    asked += ["TrainingInputMode Pipe"] if "Pipe" in modes else []
     asked += ["AlgorithmName"] if parameters["AlgorithmSpecification"].get("AlgorithmName") else []
     if asked:
         raise not_emulated("sagemaker", "CreateTrainingJob", ", ".join(asked))
-
-
-def _modes(parameters: Parameters) -> Iterator[str]:
-    yield parameters["AlgorithmSpecification"]["TrainingInputMode"]
-    yield from (channel.get("InputMode", "") for channel in parameters.get("InputDataConfig") or ())
 
 
 def _incomplete_resources(parameters: Parameters, _region: str) -> None:
@@ -127,7 +124,8 @@ def _unknown_networks(parameters: Parameters, region: str) -> None:
 def _unreachable_buckets(parameters: Parameters, region: str) -> None:
     for what, uri in _locations(parameters):
         bucket = urlsplit(uri).netloc
-        if _region_of(bucket) != region:
+        found: Any = moto_backend("s3").buckets.get(bucket)
+        if not found or found.region_name != region:
             raise invalid(
                 f"No S3 bucket {bucket} for {what} '{uri}' in this region. Please ensure that the bucket "
                 f'exists in the selected region ({region}), and that the role "{parameters["RoleArn"]}" '
@@ -142,11 +140,6 @@ def _locations(parameters: Parameters) -> Iterator[tuple[str, str]]:
     for channel in parameters.get("InputDataConfig") or ():
         if source := (channel.get("DataSource") or {}).get("S3DataSource"):
             yield f"channel '{channel['ChannelName']}'", source["S3Uri"]
-
-
-def _region_of(bucket: str) -> str:
-    found: Any = moto_backend("s3").buckets.get(bucket)
-    return str(found.region_name) if found else ""
 
 
 def _above_the_quota(parameters: Parameters, region: str) -> None:

@@ -107,17 +107,13 @@ class Instances:
             (output,) = event.descriptors
             self.processes.read_by(self.logs[event.node].follow(output))
         elif event.name == "ready":
-            self.processes.open_doors(event, own_endpoint(), _subnet(self.launch))
+            subnets = (self.job.given.get("VpcConfig") or {}).get("Subnets") or [""]
+            self.processes.open_doors(event, own_endpoint(), subnets[0])
         elif event.name == "exited":
             assert event.code is not None, "an exited node has an exit code"
             self.ending.codes[event.node] = event.code
             if event.code:  # one failure fails the job; SageMaker ends the other instances
                 self.kill_all()
-
-
-def _subnet(launch: TrainingLaunch) -> str:
-    subnets: list[str] = (launch.job.given.get("VpcConfig") or {}).get("Subnets") or [""]
-    return subnets[0]
 
 
 # An instance's log: a stream of /aws/sagemaker/TrainingJobs, named as SageMaker does, JOB/algo-N-SECONDS, and

@@ -122,7 +122,8 @@ def _carry_out(launch: TrainingLaunch) -> str:
     enter(job, "Training", "Training image download completed. Training in progress.")
     ending = LaunchEnding(cause=LOST)
     try:
-        ending = Instances(launch, logs).run(max(0.0, _longest_s(job) - job.billable_seconds))
+        longest_s = (job.given.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds") or DAY_S
+        ending = Instances(launch, logs).run(max(0.0, longest_s - job.billable_seconds))
     finally:
         for sync in syncs:
             # A lost instance's last files are gone with its disk, and SageMaker does not copy those of the
@@ -160,10 +161,6 @@ def _has_capacity(job: TrainingJob) -> bool:
 def _waited_too_long(job: TrainingJob) -> bool:
     longest = (job.given.get("StoppingCondition") or {}).get("MaxWaitTimeInSeconds")
     return longest is not None and records.since(job.created) > real_seconds(longest)
-
-
-def _longest_s(job: TrainingJob) -> float:
-    return float((job.given.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds") or DAY_S)
 
 
 def _download(launch: TrainingLaunch, client: Any) -> None:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from slipway.jobs.words.installation import install_line
-from slipway.yard import state
 from slipway.yard.chaos import conditions
 from slipway.yard.endpoint import ACCOUNT, own_endpoint
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines import storage
-from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import best_tier
-from slipway.yard.machines.settings import STAND_IN, interpreter, needed
+from slipway.yard.machines.settings import STAND_IN, interpreter
 from slipway.yard.permissions import keys
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
+from slipway.yard.services.batch.attempt_processes import write_plan
 from slipway.yard.services.sagemaker.training import volume
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
@@ -77,21 +74,11 @@ def prepare(launch: TrainingLaunch) -> None:
 def write(launch: TrainingLaunch) -> Path:
     """Write the plan; return the file, which batch/isolation/cluster.py reads."""
     names = "\n".join(f"{_address(index)} {host}" for index, host in enumerate(launch.job.hosts))
-    tier = best_tier()
-    plan = {
-        "tier": tier.name,
-        "isolated": tier.isolated,
-        "port": urlsplit(own_endpoint()).port,
-        "keep": needed(),
-        "home": home.plan(needed(), state.home()),
-        "nodes": [_node(launch, index, host) for index, host in enumerate(launch.job.hosts)],
-    }
+    nodes = [_node(launch, index, host) for index, host in enumerate(launch.job.hosts)]
     for index in range(launch.job.instances):
         text = f"127.0.0.1 localhost\n::1 localhost\n{names}\n"
         (launch.folder / f"node-{index}" / "hosts").write_text(text, encoding="utf-8")
-    file = launch.folder / "plan.json"
-    file.write_text(json.dumps(plan), encoding="utf-8")
-    return file
+    return write_plan(launch.folder, best_tier(), nodes)
 
 
 def _node(launch: TrainingLaunch, index: int, host: str) -> dict[str, Any]:

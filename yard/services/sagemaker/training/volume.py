@@ -28,9 +28,20 @@ def write(job: TrainingJob, host: str, folder: Path) -> None:
     documents = {
         "hyperparameters": dict(job.given.get("HyperParameters") or {}),
         "inputdataconfig": {channel["ChannelName"]: _channel(channel, job) for channel in channels(job)},
-        "resourceconfig": _resources(job, host),
+        "resourceconfig": {
+            "current_host": host,
+            "current_instance_type": job.instance_type,
+            "current_group_name": GROUP,
+            "hosts": job.hosts,
+            "instance_groups": [
+                {"instance_group_name": GROUP, "instance_type": job.instance_type, "hosts": job.hosts}
+            ],
+            "network_interface_name": INTERFACE,
+        },
         "init-config": {"inputMode": job.given["AlgorithmSpecification"]["TrainingInputMode"]},
-        "trainingjobconfig": _whole(job),
+        "trainingjobconfig": {
+            name: value for name, value in job.given.items() if isinstance(value, str | list | dict | bool)
+        },
     }
     for name, document in documents.items():
         (config / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
@@ -63,19 +74,3 @@ def _channel(channel: Mapping[str, Any], job: TrainingJob) -> dict[str, Any]:
     if kind := channel.get("ContentType"):
         found["ContentType"] = kind
     return found
-
-
-def _resources(job: TrainingJob, host: str) -> dict[str, Any]:
-    group = {"instance_group_name": GROUP, "instance_type": job.instance_type, "hosts": job.hosts}
-    return {
-        "current_host": host,
-        "current_instance_type": job.instance_type,
-        "current_group_name": GROUP,
-        "hosts": job.hosts,
-        "instance_groups": [group],
-        "network_interface_name": INTERFACE,
-    }
-
-
-def _whole(job: TrainingJob) -> dict[str, Any]:
-    return {name: value for name, value in job.given.items() if isinstance(value, str | list | dict | bool)}

@@ -25,10 +25,10 @@ def component(builder: Any, version: str = "1.0.0", **more: Any) -> str:
     return str(made["componentBuildVersionArn"])
 
 
-def recipe(builder: Any, component_arn: str, version: str = "1.0.0") -> str:
+def recipe(builder: Any, component_arn: str) -> str:
     made = builder.create_image_recipe(
         name="gaudi",
-        semanticVersion=version,
+        semanticVersion="1.0.0",
         parentImage="ami-12c6146b",
         components=[{"componentArn": component_arn}],
     )
