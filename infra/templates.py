@@ -26,10 +26,11 @@ from slipway.jobs.words.installation import find_project
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        found = [cluster for cluster in load({}) if cluster.name == arguments[0]]
+        name = " ".join(arguments)
+        found = [cluster for cluster in load({}) if cluster.name == name]
         if not found:
             hint = "slipway cluster list lists them"
-            raise SlipwayError(f"no cluster '{arguments[0]}' is declared", hint=hint)
+            raise SlipwayError(f"no cluster '{name}' is declared", hint=hint)
     except SlipwayError as error:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code

@@ -17,7 +17,7 @@ from slipway.infra.declare.node_images import ami_parameter_of, booted_image, co
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.capacity import Reservation, ask_reservation
-from slipway.jobs.cloud.deployed import ask_owner, find_digest, find_target
+from slipway.jobs.cloud.deployed import ask_owner, ask_parameter, find_digest, find_target
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus
@@ -166,13 +166,6 @@ def ask_zones(instance_type: str, region: str) -> tuple[str, ...] | Unanswered:
         Filters=[{"Name": "instance-type", "Values": [instance_type]}],
     )
     return answer if isinstance(answer, Unanswered) else tuple(sorted(each["Location"] for each in answer))
-
-
-def ask_parameter(name: str, region: str) -> str | Unanswered | None:
-    answer = ask(reader("ssm", region), "GetParameter", Name=name)
-    if isinstance(answer, Unanswered):
-        return None if answer.code == "ParameterNotFound" else answer
-    return str(answer["Parameter"]["Value"])
 
 
 def ask_machine_image(image_id: str | Unanswered | None, region: str) -> FoundAmi | Unanswered | None:

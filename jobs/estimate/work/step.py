@@ -254,9 +254,9 @@ def _fully_sharded_seconds(split: _Split) -> float:
     share = _EXPOSED if layout.sharding == "zero3" else _EXPOSED_AHEAD
     exposed = times * _exposed(split, gather + reduce + ring, share, split.micro_seconds)
     copies = split.replicas // group
-    if copies > 1:  # add up each shard's gradients over the copies, once in a step
+    nodes = copies if group >= split.replicas_in_node else split.replicas // split.replicas_in_node
+    if copies > 1 and nodes > 1:  # add up each shard's gradients over the copies, once in a step
         share_of_a_node = min(1.0, split.replicas_in_node / group)
-        nodes = copies if group >= split.replicas_in_node else split.replicas // split.replicas_in_node
         sent = _held_by_node(split) * share_of_a_node * split.gradient_bytes * _ring(nodes)
         seconds = sent / split.bytes_per_second
         exposed += _exposed(split, seconds, _EXPOSED_AHEAD, split.backward_seconds)

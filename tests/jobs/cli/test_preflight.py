@@ -11,6 +11,7 @@ import pytest
 from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.capacity import Quota, Reservation, ask_quota, ask_reservation
+from slipway.jobs.cloud.deployed import ask_parameter
 from slipway.jobs.clusters.preflight import facts
 from slipway.jobs.words.installation import find_containers
 from tests.jobs.conftest import Slipway
@@ -139,7 +140,7 @@ def test_a_reservation_is_read_with_its_zone_and_size(yard_shell: RunningYard) -
 
 def test_what_is_gone_or_not_deployed_or_not_ours_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
     assert facts.ask_machine_image("ami-0123456789abcdef0", REGION) is None
-    assert facts.ask_parameter("/slipway/nowhere", REGION) is None
+    assert ask_parameter("/slipway/nowhere", REGION) is None
     assert facts.ask_manifest("/slipway/nowhere/id", REGION) is None
     assert facts.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
     for text in ("not json", "[1]"):

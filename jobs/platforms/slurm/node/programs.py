@@ -114,10 +114,7 @@ def _folders(slurm_version: str | None) -> tuple[str, ...]:
     if release := slurm_version or read_facts(node_paths()).slurm_version:
         return program_folders(release)
     installed = sorted(map(str, Path("/opt/aws/pcs").glob("scheduler*/slurm-*/bin")), reverse=True)
-    return (
-        *installed,
-        *(folder for folder in program_folders("") if "{" not in folder and folder[-1] == "n"),
-    )
+    return (*installed, *program_folders("")[1:])  # the first is of a release
 
 
 # Returns a job to the queue from its own batch script: Slurm's own requeue has no limit.

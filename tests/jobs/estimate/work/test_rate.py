@@ -44,6 +44,12 @@ shardings = st.sampled_from(SHARDINGS)
 splits = st.sampled_from([(1, 1), (2, 1), (8, 1), (1, 2), (4, 2), (8, 4)])
 
 
+def test_copies_of_shards_inside_one_node_need_no_network() -> None:
+    layout = Layout(micro_batch=1, sharding="hybrid", hybrid_group=4)
+    alone = throughput(DECODER, replace(NODE, inter_node_bytes_per_second=0.0), layout)
+    assert alone == throughput(DECODER, NODE, layout)
+
+
 def test_the_call_that_the_module_shows_runs_as_it_stands() -> None:
     """Sixty-four Gaudi from eight: the article measured 9977.54 sequences a second."""
     *lines, call = str(slipway.jobs.estimate.__doc__).partition("\n\n")[2].strip().splitlines()

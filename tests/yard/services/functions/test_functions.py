@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tests.yard.asking import make_role, refusal, send
 from tests.yard.cloudformation.stacks import CAPABILITIES, Stacks, typed
 from tests.yard.conftest import RunningYard
@@ -232,8 +233,11 @@ def stacks(yard: RunningYard) -> Stacks:
 
 
 def told(yard: RunningYard) -> list[Any]:
-    """Return all requests to the function, in order."""
-    found = yard.client("logs").filter_log_events(logGroupName="/aws/lambda/maker", filterPattern='"told"')
+    """Return all requests to the function, in order; none before it writes its first line."""
+    logs, group = yard.client("logs"), "/aws/lambda/maker"
+    if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
+        return []
+    found = logs.filter_log_events(logGroupName=group, filterPattern='"told"')
     return [json.loads(event["message"].partition(" ")[2]) for event in found["events"]]
 
 
@@ -286,7 +290,7 @@ def test_a_nested_stack_whose_function_never_answers_is_deleted_with_its_parent_
     parent = json.dumps({"Resources": {"Child": typed("AWS::CloudFormation::Stack", TemplateURL=url)}})
     ask = stacks.cloudformation.create_stack  # it answers after seconds, so the stack is not made at once
     ask(StackName="hangs", TemplateBody=parent, Capabilities=CAPABILITIES)
-    assert told(stacks.yard) == [["Create", None, "one", None]]
+    until(lambda: told(stacks.yard) == [["Create", None, "one", None]])
     stacks.delete("hangs")
     asked, named, *_ = told(stacks.yard)[-1]
     assert (asked, "-Finder-" in named) == ("Delete", True)
