@@ -10,12 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from slipway.yard.errors import going_on
-from slipway.yard.machines.hosts.host_store import HostCommand
 from slipway.yard.machines.isolation.tiers import programs
 from slipway.yard.machines.settings import CHECKOUT
 
@@ -36,6 +35,14 @@ class HostEvent:
 
 
 EventHandler = Callable[[HostEvent], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCommand:
+    """A command that a host runs besides its units."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Channel:

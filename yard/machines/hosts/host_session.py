@@ -21,8 +21,8 @@ from pathlib import Path
 
 from slipway.yard.machines import api_proxy, image_store
 from slipway.yard.machines.hosts import boot_ways, host_store, metadata
-from slipway.yard.machines.hosts.host_processes import HostEvent
-from slipway.yard.machines.hosts.host_store import Host, HostCommand
+from slipway.yard.machines.hosts.host_processes import HostCommand, HostEvent
+from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.planning import boot, own_files, plan
 
 # The checkup asks systemd and cloud-init, once a host has booted, what failed to start. The result is for

@@ -6,12 +6,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from slipway.yard.machines.hosts import boot_ways
-
-if TYPE_CHECKING:
-    from slipway.yard.machines.hosts.host_processes import HostChannel
+from slipway.yard.machines.hosts.host_processes import HostChannel
 
 # The console keeps the last 64 KB that a host has printed since its launch, as on EC2.
 MOST_BYTES = 64 * 1024
@@ -51,14 +48,6 @@ class Console:
 
 
 SETTLED = ("running", "dead", "failed")  # a host in another state is about to change
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostCommand:
-    """A command that a host runs besides its units."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

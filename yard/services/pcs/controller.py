@@ -21,7 +21,8 @@ from typing import Any
 from slipway.jobs.words import slurm
 from slipway.yard.errors import going_on
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
-from slipway.yard.machines.hosts.host_store import HostCommand, HostInstance
+from slipway.yard.machines.hosts.host_processes import HostCommand
+from slipway.yard.machines.hosts.host_store import HostInstance
 from slipway.yard.machines.hosts.planning import plain
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.hosts.service_hosts import ServiceHost

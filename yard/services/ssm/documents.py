@@ -14,7 +14,8 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
-from slipway.yard.machines.hosts.host_store import Host, HostCommand
+from slipway.yard.machines.hosts.host_processes import HostCommand
+from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.metadata import session_of
 from slipway.yard.moto_backends import moto_backend, moto_errors
 from slipway.yard.permissions import roles
