@@ -19,7 +19,6 @@ Parameters = Mapping[str, Any]
 
 MOST_LISTED = 50
 LOG_GROUP = "/aws/ssm/{}"  # for CloudWatch output without a group
-_FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
 
 
 def reset() -> None:
@@ -141,7 +140,7 @@ def _passes(shown: Mapping[str, Any], parameters: Parameters) -> bool:
             return False
         if key == "InvokedBefore" and shown["RequestedDateTime"] >= datetime.fromisoformat(value):
             return False
-        if key in _FILTERS and shown[_FILTERS[key]] != value:
+        if key in ("Status", "DocumentName") and shown[key] != value:
             return False
     return True
 
@@ -151,10 +150,13 @@ def _get(parameters: Parameters, region: str) -> Answer:
     invocation = command.invocations.get(parameters["InstanceId"])
     if invocation is None:
         raise ApiError("InvocationDoesNotExist", "")
-    name = parameters.get("PluginName")
-    if name and name not in (outcome.name for outcome in invocation.outcomes):
+    outcomes, name = invocation.outcomes, parameters.get("PluginName")
+    named = [outcome for outcome in outcomes if outcome.name == name]
+    if name and not named:
         raise ApiError("InvalidPluginName", "")
-    outcome = _outcome(invocation, name)
+    # Without a name, the last step that has begun.
+    begun = [outcome for outcome in outcomes if outcome.started_at]
+    outcome = named[0] if name else (begun or outcomes[:1])[-1]
     return {
         **_of_both(invocation),
         "PluginName": outcome.name,
@@ -261,14 +263,6 @@ def _of_both(one: Invocation) -> Answer:
         "StatusDetails": one.details,
         "CloudWatchOutputConfig": _output_config(one.command),
     }
-
-
-def _outcome(one: Invocation, step: str | None) -> StepOutcome:
-    """Return the outcome of the named step, else of the last one that has begun."""
-    if step:
-        return next(outcome for outcome in one.outcomes if outcome.name == step)
-    begun = [outcome for outcome in one.outcomes if outcome.started_at]
-    return begun[-1] if begun else one.outcomes[0]
 
 
 def _times(outcome: StepOutcome) -> Answer:

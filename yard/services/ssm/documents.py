@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,7 +190,7 @@ def is_managed(host: Host) -> bool:
     instance_arn = arn("ec2", instance.region, f"instance/{instance.id}")
     registration = ActionNeed(action="ssm:UpdateInstanceInformation", resource=instance_arn)
     channels = (ActionNeed(action=f"ssmmessages:{act}") for act in _CHANNELS)
-    return not _refused(host, iter((registration, *channels)))
+    return not _refused(host, (registration, *channels))
 
 
 def may_log(host: Host, group: str, stream: str) -> bool:
@@ -198,20 +198,16 @@ def may_log(host: Host, group: str, stream: str) -> bool:
     region = host.instance.region
     logs = arn("logs", region, f"log-group:{group}:log-stream:")
     groups = arn("logs", region, "log-group::log-stream:")
-    return not _refused(
-        host,
-        iter(
-            (
-                ActionNeed(action="logs:DescribeLogGroups", resource=groups),
-                ActionNeed(action="logs:DescribeLogStreams", resource=logs),
-                ActionNeed(action="logs:CreateLogStream", resource=logs + stream),
-                ActionNeed(action="logs:PutLogEvents", resource=logs + stream),
-            )
-        ),
+    needs = (
+        ActionNeed(action="logs:DescribeLogGroups", resource=groups),
+        ActionNeed(action="logs:DescribeLogStreams", resource=logs),
+        ActionNeed(action="logs:CreateLogStream", resource=logs + stream),
+        ActionNeed(action="logs:PutLogEvents", resource=logs + stream),
     )
+    return not _refused(host, needs)
 
 
-def _refused(host: Host, needs: Iterator[ActionNeed]) -> bool:
+def _refused(host: Host, needs: Iterable[ActionNeed]) -> bool:
     if not host.instance.role:
         return False
     try:
