@@ -14,7 +14,6 @@ from typing import Any
 PORT = 6819  # slurmdbd.conf(5), DbdPort
 CONF = "slurmdbd.conf"  # slurmdbd looks for it next to slurm.conf
 PROCESS = "slurmdbd.pid"
-_SOCKET = "sql"
 DATABASE = "state/accounts"  # outlives the host, as in PCS
 _PURGED = ("Event", "Job", "Resv", "Step", "Suspend", "TXN", "Usage")
 _NEVER = -1
@@ -82,7 +81,7 @@ def write(folder: Path, text: str) -> bool:
 
 def units(folder: str, user: str) -> Iterator[Mapping[str, Any]]:
     """Yield the units for accounting, which wait until it is switched on."""
-    socket, data = f"{folder}/{_SOCKET}", f"{folder}/{DATABASE}"
+    socket, data = f"{folder}/sql", f"{folder}/{DATABASE}"
     places = (
         f"--datadir={data}",
         f"--socket={socket}",

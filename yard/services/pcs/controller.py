@@ -110,7 +110,8 @@ class Controller:
         """Let slurmctld run with these settings."""
         for name in slurm_conf.left_out(settings.settings):
             log.warning("%s: Debian's Slurm has no setting %s, so it is ignored", self.name, name)
-        conf, gres = self._conf(settings), slurm_conf.gres_conf(settings.groups)
+        conf = slurm_conf.slurm_conf(settings, self.plain)
+        gres = slurm_conf.gres_conf(settings.groups)
         self._keep_accounts(settings.purge_days)
         if self.plain:
             self.plain.write_programs(settings.settings.get("Prolog"))
@@ -123,7 +124,7 @@ class Controller:
 
     def differs(self, settings: SlurmSettings) -> bool:
         """Return True if slurmctld does not run with these settings."""
-        wanted = self._conf(settings) + slurm_conf.gres_conf(settings.groups)
+        wanted = slurm_conf.slurm_conf(settings, self.plain) + slurm_conf.gres_conf(settings.groups)
         return (wanted, settings.purge_days) != (self.applied, self._purge_days)
 
     def is_there(self) -> bool:
@@ -173,9 +174,6 @@ class Controller:
         moto_backend("ec2", self.region).enis.pop(self._interface.id, None)
         reconciler.wake_if_kept()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _conf(self, settings: SlurmSettings) -> str:
-        return slurm_conf.slurm_conf(settings, self.plain)
 
     def _keep_accounts(self, days: int | None) -> None:
         """Write slurmdbd's settings; restart a running one after a change."""

@@ -64,7 +64,8 @@ def main(words: Sequence[str]) -> int:
             start()
     except (Failed, OSError, subprocess.CalledProcessError) as problem:
         print(f"pcs-agent: {words[0]} failed, and the instance turns itself off: {problem}", flush=True)
-        turn_off()
+        has_systemd = Path("/run/systemd/system").is_dir()
+        subprocess.run(["systemctl", "poweroff"] if has_systemd else ["kill", "-TERM", "1"], check=False)
         return 1
     return 0
 
@@ -90,7 +91,10 @@ def start() -> None:
         raise Failed("this instance has not registered")
     given = json.loads(STATE.read_text(encoding="utf-8"))
     run_stage("nodeBootstrapped", given)
-    write_key(given["sharedSecret"])
+    MUNGE_KEY.unlink(missing_ok=True)
+    MUNGE_KEY.touch(mode=0o400)
+    shutil.chown(MUNGE_KEY, "munge", "munge")
+    MUNGE_KEY.write_bytes(base64.b64decode(given["sharedSecret"]))
     start_daemons(slurmd(given), f"slurmd-{release(given)}.service")  # named by AWS's installer
     run_stage("nodeReady", given)
     print(f"pcs-agent: slurmd of node {given['nodeID']} runs", flush=True)
@@ -109,13 +113,6 @@ def slurmd(given: Mapping[str, Any]) -> list[str]:
 
 def release(given: Mapping[str, Any]) -> str:
     return ".".join(str(given.get("schedulerVersion", "")).split(".")[:2])
-
-
-def write_key(secret: str) -> None:
-    MUNGE_KEY.unlink(missing_ok=True)
-    MUNGE_KEY.touch(mode=0o400)
-    shutil.chown(MUNGE_KEY, "munge", "munge")
-    MUNGE_KEY.write_bytes(base64.b64decode(secret))
 
 
 def start_daemons(command: Sequence[str], unit: str) -> None:
@@ -184,11 +181,6 @@ def ask_metadata(method: str, path: str, headers: Mapping[str, str]) -> str:
     if answer.status != http.client.OK:
         raise Failed(f"the instance's metadata answers {path} with {answer.status}")
     return said
-
-
-def turn_off() -> None:
-    has_systemd = Path("/run/systemd/system").is_dir()
-    subprocess.run(["systemctl", "poweroff"] if has_systemd else ["kill", "-TERM", "1"], check=False)
 
 
 def run(*command: str) -> None:
