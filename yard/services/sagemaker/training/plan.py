@@ -74,11 +74,11 @@ def prepare(launch: TrainingLaunch) -> None:
 
 def write(launch: TrainingLaunch) -> Path:
     """Write the plan; return the file, which batch/isolation/cluster.py reads."""
-    names = "\n".join(f"{_address(index)} {host}" for index, host in enumerate(launch.job.hosts))
+    names = "".join(f"{_address(index)} {host}\n" for index, host in enumerate(launch.job.hosts))
+    hosts = f"127.0.0.1 localhost\n::1 localhost\n{names}"
     nodes = [_node(launch, index, host) for index, host in enumerate(launch.job.hosts)]
     for index in range(launch.job.instances):
-        text = f"127.0.0.1 localhost\n::1 localhost\n{names}\n"
-        (launch.folder / f"node-{index}" / "hosts").write_text(text, encoding="utf-8")
+        (launch.folder / f"node-{index}" / "hosts").write_text(hosts, encoding="utf-8")
     return write_plan(launch.folder, best_tier(), nodes)
 
 
