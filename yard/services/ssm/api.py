@@ -178,33 +178,25 @@ def _command(parameters: Parameters, region: str) -> Command:
 
 
 def _describe_instances(parameters: Parameters, region: str) -> Answer:
-    hosts = [host for host in _managed(region) if _is_asked_for(host, parameters)]
-    shown = [
-        {
-            "InstanceId": host.instance.id,
-            "PingStatus": "Online",
-            "PlatformType": "Linux",
-            "ResourceType": "EC2Instance",
-            "IPAddress": host.instance.address,
-            "ComputerName": host.instance.hostname,
-            "IamRole": host.instance.role,
-        }
-        for host in hosts
-    ]
+    given, older = parameters.get("Filters") or (), parameters.get("InstanceInformationFilterList") or ()
+    filters = [(condition["Key"], condition.get("Values", [])) for condition in given]
+    filters += [(condition["key"], condition["valueSet"]) for condition in older]
+    shown = []
+    for host in _managed(region):
+        fields = {"InstanceIds": host.instance.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
+        fields |= {f"tag:{key}": value for key, value in host.instance.tags.items()}
+        if all(fields.get(key) in values for key, values in filters):
+            facts: Answer = {
+                "InstanceId": host.instance.id,
+                "PingStatus": "Online",
+                "PlatformType": "Linux",
+                "ResourceType": "EC2Instance",
+                "IPAddress": host.instance.address,
+                "ComputerName": host.instance.hostname,
+                "IamRole": host.instance.role,
+            }
+            shown.append(facts)
     return _page("InstanceInformationList", shown, parameters)
-
-
-def _is_asked_for(host: Host, parameters: Parameters) -> bool:
-    filters = [
-        (condition["Key"], condition.get("Values", [])) for condition in parameters.get("Filters") or ()
-    ]
-    filters += [
-        (condition["key"], condition["valueSet"])
-        for condition in parameters.get("InstanceInformationFilterList") or ()
-    ]
-    fields = {"InstanceIds": host.instance.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
-    fields |= {f"tag:{key}": value for key, value in host.instance.tags.items()}
-    return all(fields.get(key) in values for key, values in filters)
 
 
 OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
