@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 PORT = 6819  # slurmdbd.conf(5), DbdPort
@@ -65,18 +64,6 @@ def slurmdbd_conf(days: int, *, folder: str, user: str, port: int, auth: str) ->
         **purges,
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items())
-
-
-def write(folder: Path, text: str) -> bool:
-    """Write slurmdbd.conf, readable only by its user, as slurmdbd requires; return True if it changed."""
-    path = folder / CONF
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return False
-    new = path.with_suffix(".new")
-    new.touch(mode=0o600)
-    new.write_text(text, encoding="utf-8")
-    new.rename(path)
-    return True
 
 
 def units(folder: str, user: str) -> Iterator[Mapping[str, Any]]:

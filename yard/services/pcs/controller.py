@@ -187,8 +187,14 @@ class Controller:
             port=self.accounts_port,
             auth=f"socket={self.folder}/munge" if self.plain else "",
         )
-        if accounts.write(self.folder, text):
-            self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
+        path = self.folder / accounts.CONF
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            return
+        new = path.with_suffix(".new")
+        new.touch(mode=0o600)  # slurmdbd requires that only its user can read it
+        new.write_text(text, encoding="utf-8")
+        new.rename(path)
+        self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
 
     def _listen(self, handle: Callable[[str, str], None]) -> None:
         with os.fdopen(self._asked, encoding="utf-8") as asked:

@@ -73,7 +73,9 @@ def main(words: Sequence[str]) -> int:
 def register(cluster: str, region: str) -> None:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    instance = metadata("meta-data/instance-id")
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = ask_metadata("PUT", "/latest/api/token", lifetime)
+    instance = ask_metadata("GET", "/latest/meta-data/instance-id", {"X-aws-ec2-metadata-token": token})
     client = _client("pcs", region)
     try:
         answer = client.register_compute_node_group_instance(clusterIdentifier=cluster, bootstrapId=instance)
@@ -165,12 +167,6 @@ def run_action(action: Mapping[str, Any], region: str) -> str:
         script.chmod(0o700)
         ended = subprocess.run([script, *action.get("arguments", ())], check=False)
     return f"ended with {ended.returncode}" if ended.returncode else ""
-
-
-def metadata(path: str) -> str:
-    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-    token = ask_metadata("PUT", "/latest/api/token", lifetime)
-    return ask_metadata("GET", f"/latest/{path}", {"X-aws-ec2-metadata-token": token})
 
 
 def ask_metadata(method: str, path: str, headers: Mapping[str, str]) -> str:
