@@ -32,7 +32,6 @@ from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 
 log = logging.getLogger("yard.pcs")
 
-_KEY_BYTES = 128
 # Slurm calls this program with a host list; the yard reads one node per line.
 _PROGRAM = """\
 #!/bin/sh
@@ -48,7 +47,7 @@ _UNHEARD = ("Unable to contact slurm controller", "Unable to establish configura
 class Controller:
     def __init__(self, identifier: str, name: str, region: str, given: Mapping[str, Any]) -> None:
         self.identifier, self.name, self.region = identifier, name, region
-        self.secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+        self.secret = base64.b64encode(secrets.token_bytes(128)).decode()
         self.folder = plain.shared_folder(identifier)
         self.plain = PlainDaemons(self.folder) if differences.is_plain() else None
         self.applied = ""

@@ -22,7 +22,6 @@ from slipway.yard.permissions.calls.asked import ActionNeed, arn
 
 EXECUTION_TIMEOUT_S = 3600  # the default of aws:runShellScript
 _PLACE = re.compile(r"\{\{\s*([\w.:-]+)\s*\}\}")
-_SHELL = ("/bin/sh",)
 # AWS-RunShellScript, the only one of Amazon's documents that the yard has.
 RUN_SHELL_SCRIPT: Mapping[str, Any] = {
     "schemaVersion": "2.2",
@@ -82,7 +81,13 @@ def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> li
         for name, value in values.items()
         if declared[name].get("interpolationType") == "ENV_VAR"
     }
-    return [_step(step, values, environment) for step in document["mainSteps"]]
+    found = []
+    for step in document["mainSteps"]:
+        build = _STEPS.get(step["action"])
+        if build is None:
+            raise ApiError("InvalidDocument", f"the yard runs {', '.join(_STEPS)}, not {step['action']}")
+        found.append(build(step, values, environment))
+    return found
 
 
 def checked_values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -119,13 +124,6 @@ def _invalid(problem: str) -> ApiError:
     return ApiError("InvalidParameters", problem)
 
 
-def _step(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> DocumentStep:
-    build = _STEPS.get(step["action"])
-    if build is None:
-        raise ApiError("InvalidDocument", f"the yard runs {', '.join(_STEPS)}, not {step['action']}")
-    return build(step, values, environment)
-
-
 def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> DocumentStep:
     inputs = step["inputs"]
     lines = _expanded(inputs["runCommand"], values)
@@ -134,7 +132,7 @@ def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[
     timeout = _expanded(inputs.get("timeoutSeconds", EXECUTION_TIMEOUT_S), values)
     # The agent runs the script as a file, so its first line may name the interpreter.
     first = text.partition("\n")[0]
-    interpreter = tuple(first[2:].split()) if first.startswith("#!") else _SHELL
+    interpreter = tuple(first[2:].split()) if first.startswith("#!") else ("/bin/sh",)
     argv = (*interpreter, "-c", text)
     if folder:
         argv = ("/usr/bin/env", f"--chdir={folder}", *argv)
