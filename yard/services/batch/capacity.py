@@ -35,8 +35,6 @@ NO_CAPACITY = (
 # The memory that the ECS agent registers for a type without a figure in the catalogue: of 8 GiB 7,679 MiB
 # (aws/amazon-ecs-agent#3331: c6i.xlarge), of 32 GiB 31,672 (ASFHyP3/hyp3#582), of 512 GiB 507,821.
 _REGISTERED_SHARE, _FIXED_MIB = 0.969, 259
-# Batch launches instances of EC2; a scripted fault of this call keeps the job waiting.
-ASKED = ("ec2", "RunInstances")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,8 @@ def place(job: BatchJob) -> Placement:
     if not free:
         return Placement()
     kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
-    struck = faults.next_for(*ASKED)
+    # Batch launches instances of EC2; a scripted fault of this call keeps the job waiting.
+    struck = faults.next_for("ec2", "RunInstances")
     if conditions.lacks_capacity(kind) or (struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY):
         return Placement(reason=NO_CAPACITY.format(kind))
     return Placement(environment=None if struck else free[0])

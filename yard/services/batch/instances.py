@@ -15,7 +15,6 @@ from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import task_roles
 from slipway.yard.services.batch.job_store import BatchJob
 
-REGISTERS = ("ecs", "RegisterContainerInstance")
 # User guide, "Jobs stuck in RUNNABLE with undetermined root cause": no action can be configured for it.
 UNDETERMINED = "UNDETERMINED - Batch job is blocked, root cause is undetermined."
 DEFAULT_TYPE = "m5.large"  # one of the types that Batch chooses from for "optimal"
@@ -33,7 +32,7 @@ def launch(job: BatchJob, environment: Any) -> str | None:
             job.instances = _run(job.nodes, environment, job.region)
         except EC2ClientError:  # above the quota, which Batch does not report
             return UNDETERMINED
-        struck = faults.next_for(*REGISTERS) is not None
+        struck = faults.next_for("ecs", "RegisterContainerInstance") is not None
         job.has_silent_agents = struck or not task_roles.joins_ecs(environment, job.region)
     return UNDETERMINED if job.has_silent_agents else None
 

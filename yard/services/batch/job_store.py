@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,10 +22,6 @@ def now_ms() -> int:
 def find(job_id: str) -> BatchJob | None:
     """Find a job by its own id, or by the id of an array's child or of a node."""
     return jobs.get(job_id.partition("#")[0])
-
-
-def in_region(region: str) -> Iterator[BatchJob]:
-    yield from (job for job in jobs.values() if job.region == region)
 
 
 def set_status(job: BatchJob, status: str, reason: str | None = None) -> None:
@@ -46,8 +42,7 @@ def wait_until_final(job_id: str, timeout_s: float) -> str:
 
 
 # The records of a job; change them only with the lock held.
-ACTIVE = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
-WAITING = ACTIVE[:3]
+WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
 FINAL = ("SUCCEEDED", "FAILED")
 
 

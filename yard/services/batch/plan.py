@@ -64,7 +64,6 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
         (folder / name).mkdir(parents=True)
     (folder / "tmp").chmod(0o1777)
     linux = container.get("linuxParameters") or {}
-    place = _place(stage, index)
     # Without a command AWS would run the image's own, and the yard runs nothing.
     words = overrides.command(container, job.definition, job.submit) or ["true"]
     # EC2 names an instance after its address.
@@ -77,7 +76,7 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
         "hostname": f"ip-{stage.address(index).replace('.', '-')}.{domain}",
         "address": f"{stage.address(index)}/16",
         "argv": [interpreter(), *words[1:]] if words[0] in PYTHONS else words,
-        "environment": of_container(place, container, session),
+        "environment": of_container(stage, index, container, session),
         "mounts": [(str(folder / "work"), WORK), *storage.mounts(container, shared, folder)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),
@@ -100,24 +99,6 @@ def _add_gpu_programs(node: Node, folder: Path, gpus: int) -> None:
     environment = node["environment"]
     environment["PATH"] = os.pathsep.join((_GPU_PROGRAMS, environment["PATH"]))
     environment[variables.STAND_IN] = gpu_programs.STAND_IN
-
-
-def _place(stage: Stage, index: int) -> NodePosition:
-    job = stage.job
-    is_multinode = job.node_properties is not None
-    return NodePosition(
-        job_id=f"{job.id}#{index}" if is_multinode else job.id,
-        attempt=stage.attempt.number,
-        queue=job.queue.rpartition("/")[2],
-        environment=stage.environment.name,
-        region=job.region,
-        node=index if is_multinode else None,
-        nodes=job.nodes,
-        main_node=job.main_node,
-        main_address=stage.address(job.main_node),
-        array_index=job.index,
-        array_size=len(job.parent.children) if job.parent else 0,
-    )
 
 
 def _hosts(nodes: Sequence[Node]) -> str:
@@ -153,72 +134,53 @@ def _without_mounts(node: Node) -> Node:
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePosition:
-    """The position of a container in its job."""
-
-    job_id: str  # including #node or :index
-    attempt: int
-    queue: str
-    environment: str
-    region: str
-    node: int | None = None
-    nodes: int = 1
-    main_node: int = 0
-    main_address: str = ""
-    array_index: int | None = None
-    array_size: int = 0
-
-
 def of_container(
-    place: NodePosition, container: Mapping[str, Any], session: RoleSession | None
+    stage: Stage, index: int, container: Mapping[str, Any], session: RoleSession | None
 ) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
     programs = [str(Path(interpreter()).parent), inherited.get("PATH", os.defpath)]
     given = {item["name"]: item.get("value", "") for item in container.get("environment", ())}
+    credentials = {}
+    if session is not None:  # on AWS, ECS gives them at an address
+        key = keys.issue(session=session)
+        credentials = {
+            "AWS_ACCESS_KEY_ID": key.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": key.secret,
+            "AWS_SESSION_TOKEN": key.token,
+        }
     return {
         **inherited,
         "PATH": os.pathsep.join(programs),
         "PYTHONPATH": str(CHECKOUT),
         **given,
         "AWS_ENDPOINT_URL": own_endpoint(),
-        "AWS_REGION": place.region,
-        "AWS_DEFAULT_REGION": place.region,
+        "AWS_REGION": stage.job.region,
+        "AWS_DEFAULT_REGION": stage.job.region,
         "AWS_EC2_METADATA_DISABLED": "true",
-        **_of_role(session),
-        **_of_batch(place),
+        **credentials,
+        **_of_batch(stage, index),
         **STAND_IN,
     }
 
 
-def _of_role(session: RoleSession | None) -> dict[str, str]:
-    """Return credentials of the role; on AWS, ECS gives them at an address."""
-    if session is None:
-        return {}
-    key = keys.issue(session=session)
-    return {
-        "AWS_ACCESS_KEY_ID": key.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": key.secret,
-        "AWS_SESSION_TOKEN": key.token,
-    }
-
-
-def _of_batch(place: NodePosition) -> dict[str, str]:
+def _of_batch(stage: Stage, index: int) -> dict[str, str]:
+    job = stage.job
     variables = {
-        "AWS_BATCH_CE_NAME": place.environment,
-        "AWS_BATCH_JOB_ATTEMPT": str(place.attempt),
-        "AWS_BATCH_JOB_ID": place.job_id,
-        "AWS_BATCH_JQ_NAME": place.queue,
+        "AWS_BATCH_CE_NAME": stage.environment.name,
+        "AWS_BATCH_JOB_ATTEMPT": str(stage.attempt.number),
+        "AWS_BATCH_JOB_ID": job.id,
+        "AWS_BATCH_JQ_NAME": job.queue.rpartition("/")[2],
     }
-    if place.node is not None:
+    if job.node_properties is not None:
         variables |= {
-            "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(place.main_node),
-            "AWS_BATCH_JOB_NODE_INDEX": str(place.node),
-            "AWS_BATCH_JOB_NUM_NODES": str(place.nodes),
+            "AWS_BATCH_JOB_ID": f"{job.id}#{index}",
+            "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(job.main_node),
+            "AWS_BATCH_JOB_NODE_INDEX": str(index),
+            "AWS_BATCH_JOB_NUM_NODES": str(job.nodes),
         }
-        if place.node != place.main_node:  # only nodes other than the main one get it
-            variables["AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] = place.main_address
-    if place.array_index is not None:
-        variables["AWS_BATCH_JOB_ARRAY_INDEX"] = str(place.array_index)
-        variables["AWS_BATCH_JOB_ARRAY_SIZE"] = str(place.array_size)
+        if index != job.main_node:  # only nodes other than the main one get it
+            variables["AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] = stage.address(job.main_node)
+    if job.index is not None:
+        variables["AWS_BATCH_JOB_ARRAY_INDEX"] = str(job.index)
+        variables["AWS_BATCH_JOB_ARRAY_SIZE"] = str(len(job.parent.children) if job.parent else 0)
     return variables

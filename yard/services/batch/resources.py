@@ -23,6 +23,7 @@ from slipway.yard.errors import client_exception
 
 # Batch accepts it only in an update, and never shows it.
 UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
+QUEUE_PROPERTIES = "ComputeEnvironmentOrder JobStateTimeLimitActions Priority SchedulingPolicyArn State"
 
 
 def first_resources(scope: ResourceScope) -> dict[str, Any] | None:
@@ -87,14 +88,7 @@ def delete_queue(scope: ResourceScope) -> None:
 
 
 def update_queue(scope: ResourceScope) -> None:
-    names = (
-        "ComputeEnvironmentOrder",
-        "JobStateTimeLimitActions",
-        "Priority",
-        "SchedulingPolicyArn",
-        "State",
-    )
-    given = {name[0].lower() + name[1:]: scope.properties.get(name) for name in names}
+    given = {name[0].lower() + name[1:]: scope.properties.get(name) for name in QUEUE_PROPERTIES.split()}
     if scope.before.get("JobStateTimeLimitActions") and not given["jobStateTimeLimitActions"]:
         given["jobStateTimeLimitActions"] = []
     scope.send("update_job_queue", jobQueue=scope.id, **given)
@@ -204,10 +198,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_job_queues", "jobQueues.0", jobQueues=[ID]),
         attributes={"JobQueueArn": ID},
         settings=(
-            changeable(
-                "ComputeEnvironmentOrder JobStateTimeLimitActions Priority SchedulingPolicyArn State",
-                put=update_queue,
-            ),
+            changeable(QUEUE_PROPERTIES, put=update_queue),
             tags(resourceArn=ID),
         ),
         delete_call=delete_queue,

@@ -18,22 +18,6 @@ from slipway.yard.services.batch.api import views
 from slipway.yard.services.batch.job_store import WAITING, BatchJob
 from slipway.yard.services.events import bus
 
-# Batch's event for EventBridge, with the job as DescribeJobs shows it.
-
-
-def queue_blocked(job: BatchJob) -> None:
-    """Send the event that the first job of a queue cannot start, and why."""
-    bus.emit(
-        bus.ServiceEvent(
-            source="aws.batch",
-            detail_type="Batch Job Queue Blocked",
-            region=job.region,
-            resources=(job.arn, job.queue),
-            detail=views.detail(job),
-        )
-    )
-
-
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 0.5  # for waiting jobs: queues and environments change without notice
@@ -136,7 +120,14 @@ def _place(job: BatchJob) -> bool:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
         if verdict.reason and verdict.reason != memory.WAITS:  # a reason that AWS does not have
-            queue_blocked(job)
+            event = bus.ServiceEvent(
+                source="aws.batch",
+                detail_type="Batch Job Queue Blocked",
+                region=job.region,
+                resources=(job.arn, job.queue),
+                detail=views.detail(job),
+            )
+            bus.emit(event)
         job_store.changed.notify_all()
     if verdict.reason and _is_over_time(job, verdict.reason):
         stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))

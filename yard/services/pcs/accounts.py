@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 PORT = 6819  # slurmdbd.conf(5), DbdPort
 CONF = "slurmdbd.conf"  # slurmdbd looks for it next to slurm.conf
 PROCESS = "slurmdbd.pid"
-_SOCKET = "sql"
 DATABASE = "state/accounts"  # outlives the host, as in PCS
 _PURGED = ("Event", "Job", "Resv", "Step", "Suspend", "TXN", "Usage")
 _NEVER = -1
@@ -68,21 +66,9 @@ def slurmdbd_conf(days: int, *, folder: str, user: str, port: int, auth: str) ->
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
-def write(folder: Path, text: str) -> bool:
-    """Write slurmdbd.conf, readable only by its user, as slurmdbd requires; return True if it changed."""
-    path = folder / CONF
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return False
-    new = path.with_suffix(".new")
-    new.touch(mode=0o600)
-    new.write_text(text, encoding="utf-8")
-    new.rename(path)
-    return True
-
-
 def units(folder: str, user: str) -> Iterator[Mapping[str, Any]]:
     """Yield the units for accounting, which wait until it is switched on."""
-    socket, data = f"{folder}/{_SOCKET}", f"{folder}/{DATABASE}"
+    socket, data = f"{folder}/sql", f"{folder}/{DATABASE}"
     places = (
         f"--datadir={data}",
         f"--socket={socket}",

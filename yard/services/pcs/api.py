@@ -50,33 +50,26 @@ def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
         raise conflict
     checks.check_number(kind, cluster, region)
     checks.check(kind, cluster, parameters, region)
-    record = store.add(_record(kind, cluster, parameters, region), conflict)
+    identifier = new_id("pcs_")
+    cluster_arn = f"arn:aws:pcs:{region}:{ACCOUNT}:cluster/{identifier}"
+    made = StoredRecord(
+        arn=f"{cluster.arn}/{kind.path}/{identifier}" if cluster else cluster_arn,
+        kind=kind.noun,
+        region=region,
+        name=name,
+        given=kept(parameters, f"{kind.member}Name", "clusterIdentifier"),
+        facts={"id": identifier, **({"clusterId": cluster.facts["id"]} if cluster else {})},
+        tags=dict(parameters.get("tags", {})),
+        parent_arn=parent_arn,
+        client_token=parameters.get("clientToken", ""),
+    )
+    record = store.add(made, conflict)
     record.modified_at = record.created_at
     if kind is CLUSTER:
         clusters.start(record)
         record.facts["endpoints"] = clusters.endpoints(record)
     clusters.wake()
     return {kind.member: {**_view(record), "status": "CREATING"}}
-
-
-def _record(kind: PcsKind, cluster: StoredRecord | None, parameters: Parameters, region: str) -> StoredRecord:
-    identifier = new_id("pcs_")
-    cluster_arn = f"arn:aws:pcs:{region}:{ACCOUNT}:cluster/{identifier}"
-    return StoredRecord(
-        arn=f"{cluster.arn}/{kind.path}/{identifier}" if cluster else cluster_arn,
-        kind=kind.noun,
-        region=region,
-        name=parameters[f"{kind.member}Name"],
-        given=kept(parameters, f"{kind.member}Name", "clusterIdentifier"),
-        facts={"id": identifier, **({"clusterId": cluster.facts["id"]} if cluster else {})},
-        tags=dict(parameters.get("tags", {})),
-        parent_arn=cluster.arn if cluster else "",
-        client_token=parameters.get("clientToken", ""),
-    )
-
-
-def _get(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
-    return {kind.member: _view(_named(kind, parameters, region))}
 
 
 def _list(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
@@ -165,7 +158,12 @@ def _view(record: StoredRecord) -> dict[str, Any]:
 
 
 _Act = Callable[[PcsKind, Parameters, str], dict[str, Any]]
-_VERBS: Mapping[str, _Act] = {"Create": _create, "Get": _get, "Update": _update, "Delete": _delete}
+_VERBS: Mapping[str, _Act] = {
+    "Create": _create,
+    "Get": lambda kind, parameters, region: {kind.member: _view(_named(kind, parameters, region))},
+    "Update": _update,
+    "Delete": _delete,
+}
 _OPERATIONS: Mapping[str, tuple[_Act, PcsKind]] = {
     **{verb + kind.noun: (act, kind) for verb, act in _VERBS.items() for kind in KINDS},
     **{f"List{kind.noun}s": (_list, kind) for kind in KINDS},

@@ -132,7 +132,7 @@ class RunningCluster:
             write(
                 self.record,
                 name,
-                status=LAUNCH_FAILED,
+                status="LAUNCH_FAILED",
                 reason=refused.code,
                 description=refused.message,
             )
@@ -160,7 +160,7 @@ class RunningCluster:
                 self.record,
                 node.name,
                 status="TERMINATED",
-                reason=BOOTSTRAP_FAILED,
+                reason="BOOTSTRAP_FAILED",
                 description=f"instance {lost} ended before it had registered",
             )
         log.warning("node %s of %s has lost its instance %s", node.name, self.record.name, lost)
@@ -280,8 +280,6 @@ def _keep() -> None:
 # PCS's scaling log says why a node got no instance, or lost one before it joined. User guide, "Scaling logs
 # in AWS PCS". It goes to a log group if CloudFormation made a delivery to one. Here it has only failures.
 LOG_TYPE = "PCS_SCALING_LOGS"
-LAUNCH_FAILED = "LAUNCH_FAILED"
-BOOTSTRAP_FAILED = "BOOTSTRAP_FAILED"
 _STREAM = "AWSLogs/PCS/{}/scaling.log"
 
 

@@ -33,7 +33,6 @@ from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 
 log = logging.getLogger("yard.pcs")
 
-_KEY_BYTES = 128
 # Slurm calls this program with a host list; the yard reads one node per line.
 _PROGRAM = """\
 #!/bin/sh
@@ -49,7 +48,7 @@ _UNHEARD = ("Unable to contact slurm controller", "Unable to establish configura
 class Controller:
     def __init__(self, identifier: str, name: str, region: str, given: Mapping[str, Any]) -> None:
         self.identifier, self.name, self.region = identifier, name, region
-        self.secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+        self.secret = base64.b64encode(secrets.token_bytes(128)).decode()
         self.folder = plain.shared_folder(identifier)
         self.plain = PlainDaemons(self.folder) if differences.is_plain() else None
         self.applied = ""
@@ -111,7 +110,8 @@ class Controller:
         """Let slurmctld run with these settings."""
         for name in slurm_conf.left_out(settings.settings):
             log.warning("%s: Debian's Slurm has no setting %s, so it is ignored", self.name, name)
-        conf, gres = self._conf(settings), slurm_conf.gres_conf(settings.groups)
+        conf = slurm_conf.slurm_conf(settings, self.plain)
+        gres = slurm_conf.gres_conf(settings.groups)
         self._keep_accounts(settings.purge_days)
         if self.plain:
             self.plain.write_programs(settings.settings.get("Prolog"))
@@ -124,7 +124,7 @@ class Controller:
 
     def differs(self, settings: SlurmSettings) -> bool:
         """Return True if slurmctld does not run with these settings."""
-        wanted = self._conf(settings) + slurm_conf.gres_conf(settings.groups)
+        wanted = slurm_conf.slurm_conf(settings, self.plain) + slurm_conf.gres_conf(settings.groups)
         return (wanted, settings.purge_days) != (self.applied, self._purge_days)
 
     def is_there(self) -> bool:
@@ -175,9 +175,6 @@ class Controller:
         reconciler.wake_if_kept()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _conf(self, settings: SlurmSettings) -> str:
-        return slurm_conf.slurm_conf(settings, self.plain)
-
     def _keep_accounts(self, days: int | None) -> None:
         """Write slurmdbd's settings; restart a running one after a change."""
         self._purge_days = days
@@ -190,8 +187,14 @@ class Controller:
             port=self.accounts_port,
             auth=f"socket={self.folder}/munge" if self.plain else "",
         )
-        if accounts.write(self.folder, text):
-            self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
+        path = self.folder / accounts.CONF
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            return
+        new = path.with_suffix(".new")
+        new.touch(mode=0o600)  # slurmdbd requires that only its user can read it
+        new.write_text(text, encoding="utf-8")
+        new.rename(path)
+        self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
 
     def _listen(self, handle: Callable[[str, str], None]) -> None:
         with os.fdopen(self._asked, encoding="utf-8") as asked:

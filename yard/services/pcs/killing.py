@@ -22,19 +22,14 @@ class RunningJob:
     cluster: RunningCluster
 
 
-def running_jobs() -> list[RunningJob]:
-    """Return the running jobs of all controllers."""
-    return [
+def kill_node_of_slurm(text: str, node: int) -> str | None:
+    """Kill the host of a node, and return the job's name; None if no Slurm runs such a job."""
+    running = [
         RunningJob(id=fields[0], name=fields[1], nodes=fields[2], cluster=cluster)
         for cluster in clusters.running()
         for line in cluster.controller.ask(*_RUNNING.split()).splitlines()
         if len(fields := line.split()) == 3 and fields[0].isdecimal()
     ]
-
-
-def kill_node_of_slurm(text: str, node: int) -> str | None:
-    """Kill the host of a node, and return the job's name; None if no Slurm runs such a job."""
-    running = running_jobs()
     exact = [job for job in running if text in (job.id, job.name)]
     found = exact or [job for job in running if text and job.name.startswith(text)]
     if not found:

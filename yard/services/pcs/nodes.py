@@ -24,7 +24,6 @@ from slipway.yard.services.recorded import StoredRecord
 
 # PCS's purchase option -> EC2's market type.
 _MARKETS: Mapping[str, str] = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
-_THERE = ("pending", "running")
 
 
 def launch(group: StoredRecord) -> Any:
@@ -67,7 +66,7 @@ def end(instance: str, region: str) -> None:
 def is_there(instance: str, region: str) -> bool:
     """Return True if the instance runs or will run."""
     found = {other.id: other.state for other in moto_backend("ec2", region).all_instances()}
-    return found.get(instance) in _THERE
+    return found.get(instance) in ("pending", "running")
 
 
 def template_version(given: Mapping[str, str], region: str) -> Any:

@@ -92,7 +92,6 @@ def pcs_resource(
     """
     operation = snake(kind)
     which: dict[str, Any] = {**parent, f"{kind}Identifier": key}
-    looked_up = find(f"get_{operation}", kind, **which)
     translated: dict[str, Any] = dict(written or {})
     updated: dict[str, Any] = {**which, **translated, **(changed or {})}
     return ApiResource(
@@ -100,7 +99,7 @@ def pcs_resource(
         name=Name(property="Name", limit=NAME[kind]),
         create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **translated),
         identity=response(f"{kind}.arn"),
-        describe=settled(looked_up),
+        describe=settled(find(f"get_{operation}", kind, **which)),
         attributes={
             "Arn": ID,
             "Id": live("id"),

@@ -8,7 +8,7 @@ The records of PCS's resources are here, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,9 @@ def host_name(cluster: str) -> str:
 def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str:
     custom = {name: value for name, value in cluster.settings.items() if name in _KNOWN}
     static = [name for group in cluster.groups for name in group.static]
+    entries = [entry for group in cluster.groups for entry in group.settings.get("Gres", "").split(",")]
+    gres = {record["Name"] for group in cluster.groups for record in group.gres}
+    gres |= {entry.partition(":")[0] for entry in entries if entry}
     lines = {
         **_ALWAYS,
         "ClusterName": cluster.name,
@@ -102,14 +105,19 @@ def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str
         "KillWait": str(max(2, round(real_seconds(30)))),
         "ResumeTimeout": str(max(20, round(real_seconds(1800)))),
         **({"SuspendExcNodes": ",".join(static)} if static else {}),
-        **({"GresTypes": ",".join(names)} if (names := sorted(set(_gres_names(cluster.groups)))) else {}),
+        **({"GresTypes": ",".join(sorted(gres))} if gres else {}),
         **(accounts.slurm_lines(cluster.address) if cluster.purge_days is not None else {}),
         **custom,
     }
     if plain:
         lines = plain.lines(lines, cluster.address)
     body = [f"{name}={value}" for name, value in lines.items()]
-    body += [line for group in cluster.groups if group.largest for line in _node_lines(group, plain)]
+    for group in (group for group in cluster.groups if group.largest):
+        # One line for all nodes of a group, or, if they differ, one for each.
+        if plain:
+            body += [_node_line(group, name, plain.node_words(name)) for name in group.nodes]
+        else:
+            body.append(_node_line(group, _range(group), {}))
     body += [_partition_line(partition) for partition in cluster.partitions] or [_NO_QUEUE_YET]
     return "\n".join(body) + "\n"
 
@@ -130,16 +138,7 @@ def left_out(settings: Mapping[str, str]) -> list[str]:
     return sorted(name for name in settings if name not in _KNOWN)
 
 
-def _node_lines(group: NodeRange, plain: PlainDaemons | None) -> Iterator[str]:
-    """Yield one line for all nodes of a group, or, if they differ, one for each."""
-    if plain is None:
-        yield _nodes_line(group, _range(group), {})
-        return
-    for name in group.nodes:
-        yield _nodes_line(group, name, plain.node_words(name))
-
-
-def _nodes_line(group: NodeRange, name: str, more: Mapping[str, str]) -> str:
+def _node_line(group: NodeRange, name: str, more: Mapping[str, str]) -> str:
     words = {
         "NodeName": name,
         **more,
@@ -175,12 +174,6 @@ def devices(record: Mapping[str, str]) -> int:
     """Return the number of devices in a record; they may be listed as files."""
     found = _RANGE.search(record.get("File", ""))
     return int(record.get("Count") or (int(found[2]) - int(found[1]) + 1 if found else 1))
-
-
-def _gres_names(groups: Iterable[NodeRange]) -> Iterator[str]:
-    for group in groups:
-        yield from (record["Name"] for record in group.gres)
-        yield from (entry.partition(":")[0] for entry in group.settings.get("Gres", "").split(",") if entry)
 
 
 def _range(group: NodeRange) -> str:
@@ -234,7 +227,17 @@ def of_cluster(record: StoredRecord, address: str) -> SlurmSettings:
         name=record.name,
         address=address,
         groups=tuple(groups.values()),
-        partitions=tuple(_partition(queue, groups) for queue in queues_of(record)),
+        partitions=tuple(
+            Partition(
+                name=queue.name,
+                groups=tuple(
+                    groups[each["computeNodeGroupId"]]
+                    for each in queue.given.get("computeNodeGroupConfigurations") or ()
+                ),
+                settings=custom_settings(queue),
+            )
+            for queue in store.of_kind(QUEUE.noun, record.region, record.arn)
+        ),
         settings=custom_settings(record),
         purge_days=accounts.purge_days(record.given),
         idle_s=max(1, round(real_seconds(given.get("scaleDownIdleTimeInSeconds") or IDLE_S))),
@@ -270,15 +273,6 @@ def is_gpu_record(record: Mapping[str, str]) -> bool:
     return record.get("Name") == GPU or "AutoDetect" in record
 
 
-def _partition(queue: StoredRecord, groups: dict[str, NodeRange]) -> Partition:
-    configured = queue.given.get("computeNodeGroupConfigurations") or ()
-    return Partition(
-        name=queue.name,
-        groups=tuple(groups[each["computeNodeGroupId"]] for each in configured),
-        settings=custom_settings(queue),
-    )
-
-
 # The records of PCS's three kinds of resource.
 
 
@@ -303,10 +297,6 @@ store = Store()
 
 def groups_of(cluster: StoredRecord) -> list[StoredRecord]:
     return store.of_kind(GROUP.noun, cluster.region, cluster.arn)
-
-
-def queues_of(cluster: StoredRecord) -> list[StoredRecord]:
-    return store.of_kind(QUEUE.noun, cluster.region, cluster.arn)
 
 
 def find(kind: PcsKind, wanted: str, region: str, cluster: StoredRecord | None = None) -> StoredRecord:

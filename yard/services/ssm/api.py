@@ -19,7 +19,6 @@ Parameters = Mapping[str, Any]
 
 MOST_LISTED = 50
 LOG_GROUP = "/aws/ssm/{}"  # for CloudWatch output without a group
-_FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
 
 
 def reset() -> None:
@@ -141,7 +140,7 @@ def _passes(shown: Mapping[str, Any], parameters: Parameters) -> bool:
             return False
         if key == "InvokedBefore" and shown["RequestedDateTime"] >= datetime.fromisoformat(value):
             return False
-        if key in _FILTERS and shown[_FILTERS[key]] != value:
+        if key in ("Status", "DocumentName") and shown[key] != value:
             return False
     return True
 
@@ -151,10 +150,13 @@ def _get(parameters: Parameters, region: str) -> Answer:
     invocation = command.invocations.get(parameters["InstanceId"])
     if invocation is None:
         raise ApiError("InvocationDoesNotExist", "")
-    name = parameters.get("PluginName")
-    if name and name not in (outcome.name for outcome in invocation.outcomes):
+    outcomes, name = invocation.outcomes, parameters.get("PluginName")
+    named = [outcome for outcome in outcomes if outcome.name == name]
+    if name and not named:
         raise ApiError("InvalidPluginName", "")
-    outcome = _outcome(invocation, name)
+    # Without a name, the last step that has begun.
+    begun = [outcome for outcome in outcomes if outcome.started_at]
+    outcome = named[0] if name else (begun or outcomes[:1])[-1]
     return {
         **_of_both(invocation),
         "PluginName": outcome.name,
@@ -176,33 +178,25 @@ def _command(parameters: Parameters, region: str) -> Command:
 
 
 def _describe_instances(parameters: Parameters, region: str) -> Answer:
-    hosts = [host for host in _managed(region) if _is_asked_for(host, parameters)]
-    shown = [
-        {
-            "InstanceId": host.instance.id,
-            "PingStatus": "Online",
-            "PlatformType": "Linux",
-            "ResourceType": "EC2Instance",
-            "IPAddress": host.instance.address,
-            "ComputerName": host.instance.hostname,
-            "IamRole": host.instance.role,
-        }
-        for host in hosts
-    ]
+    given, older = parameters.get("Filters") or (), parameters.get("InstanceInformationFilterList") or ()
+    filters = [(condition["Key"], condition.get("Values", [])) for condition in given]
+    filters += [(condition["key"], condition["valueSet"]) for condition in older]
+    shown = []
+    for host in _managed(region):
+        fields = {"InstanceIds": host.instance.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
+        fields |= {f"tag:{key}": value for key, value in host.instance.tags.items()}
+        if all(fields.get(key) in values for key, values in filters):
+            facts: Answer = {
+                "InstanceId": host.instance.id,
+                "PingStatus": "Online",
+                "PlatformType": "Linux",
+                "ResourceType": "EC2Instance",
+                "IPAddress": host.instance.address,
+                "ComputerName": host.instance.hostname,
+                "IamRole": host.instance.role,
+            }
+            shown.append(facts)
     return _page("InstanceInformationList", shown, parameters)
-
-
-def _is_asked_for(host: Host, parameters: Parameters) -> bool:
-    filters = [
-        (condition["Key"], condition.get("Values", [])) for condition in parameters.get("Filters") or ()
-    ]
-    filters += [
-        (condition["key"], condition["valueSet"])
-        for condition in parameters.get("InstanceInformationFilterList") or ()
-    ]
-    fields = {"InstanceIds": host.instance.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
-    fields |= {f"tag:{key}": value for key, value in host.instance.tags.items()}
-    return all(fields.get(key) in values for key, values in filters)
 
 
 OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
@@ -261,14 +255,6 @@ def _of_both(one: Invocation) -> Answer:
         "StatusDetails": one.details,
         "CloudWatchOutputConfig": _output_config(one.command),
     }
-
-
-def _outcome(one: Invocation, step: str | None) -> StepOutcome:
-    """Return the outcome of the named step, else of the last one that has begun."""
-    if step:
-        return next(outcome for outcome in one.outcomes if outcome.name == step)
-    begun = [outcome for outcome in one.outcomes if outcome.started_at]
-    return begun[-1] if begun else one.outcomes[0]
 
 
 def _times(outcome: StepOutcome) -> Answer:

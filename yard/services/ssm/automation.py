@@ -27,7 +27,6 @@ from slipway.yard.services.ssm import documents
 _NAME = re.compile(r"\{\{\s*([A-Za-z0-9_.:]+)\s*\}\}")
 _STEP_OF_PATH = re.compile(r"\.(\w+)|\[(\d+)\]")
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-_IN_SECONDS = (86400, 3600, 60, 1)
 
 Clients = Callable[[str], Any]
 
@@ -90,7 +89,7 @@ def seconds_of(duration: str) -> float:
     found = _DURATION.fullmatch(duration)
     if not found or not any(found.groups()):
         raise RunbookFailed(f"{duration} is no ISO 8601 duration")
-    parts = zip(found.groups(), _IN_SECONDS, strict=True)
+    parts = zip(found.groups(), (86400, 3600, 60, 1), strict=True)
     return float(sum(int(count or 0) * size for count, size in parts))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from slipway.yard.permissions.calls.asked import ActionNeed, arn
 
 EXECUTION_TIMEOUT_S = 3600  # the default of aws:runShellScript
 _PLACE = re.compile(r"\{\{\s*([\w.:-]+)\s*\}\}")
-_SHELL = ("/bin/sh",)
 # AWS-RunShellScript, the only one of Amazon's documents that the yard has.
 RUN_SHELL_SCRIPT: Mapping[str, Any] = {
     "schemaVersion": "2.2",
@@ -83,7 +82,13 @@ def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> li
         for name, value in values.items()
         if declared[name].get("interpolationType") == "ENV_VAR"
     }
-    return [_step(step, values, environment) for step in document["mainSteps"]]
+    found = []
+    for step in document["mainSteps"]:
+        build = _STEPS.get(step["action"])
+        if build is None:
+            raise ApiError("InvalidDocument", f"the yard runs {', '.join(_STEPS)}, not {step['action']}")
+        found.append(build(step, values, environment))
+    return found
 
 
 def checked_values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -120,13 +125,6 @@ def _invalid(problem: str) -> ApiError:
     return ApiError("InvalidParameters", problem)
 
 
-def _step(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> DocumentStep:
-    build = _STEPS.get(step["action"])
-    if build is None:
-        raise ApiError("InvalidDocument", f"the yard runs {', '.join(_STEPS)}, not {step['action']}")
-    return build(step, values, environment)
-
-
 def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> DocumentStep:
     inputs = step["inputs"]
     lines = _expanded(inputs["runCommand"], values)
@@ -135,7 +133,7 @@ def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[
     timeout = _expanded(inputs.get("timeoutSeconds", EXECUTION_TIMEOUT_S), values)
     # The agent runs the script as a file, so its first line may name the interpreter.
     first = text.partition("\n")[0]
-    interpreter = tuple(first[2:].split()) if first.startswith("#!") else _SHELL
+    interpreter = tuple(first[2:].split()) if first.startswith("#!") else ("/bin/sh",)
     argv = (*interpreter, "-c", text)
     if folder:
         argv = ("/usr/bin/env", f"--chdir={folder}", *argv)
@@ -191,7 +189,7 @@ def is_managed(host: Host) -> bool:
     instance_arn = arn("ec2", instance.region, f"instance/{instance.id}")
     registration = ActionNeed(action="ssm:UpdateInstanceInformation", resource=instance_arn)
     channels = (ActionNeed(action=f"ssmmessages:{act}") for act in _CHANNELS)
-    return not _refused(host, iter((registration, *channels)))
+    return not _refused(host, (registration, *channels))
 
 
 def may_log(host: Host, group: str, stream: str) -> bool:
@@ -199,20 +197,16 @@ def may_log(host: Host, group: str, stream: str) -> bool:
     region = host.instance.region
     logs = arn("logs", region, f"log-group:{group}:log-stream:")
     groups = arn("logs", region, "log-group::log-stream:")
-    return not _refused(
-        host,
-        iter(
-            (
-                ActionNeed(action="logs:DescribeLogGroups", resource=groups),
-                ActionNeed(action="logs:DescribeLogStreams", resource=logs),
-                ActionNeed(action="logs:CreateLogStream", resource=logs + stream),
-                ActionNeed(action="logs:PutLogEvents", resource=logs + stream),
-            )
-        ),
+    needs = (
+        ActionNeed(action="logs:DescribeLogGroups", resource=groups),
+        ActionNeed(action="logs:DescribeLogStreams", resource=logs),
+        ActionNeed(action="logs:CreateLogStream", resource=logs + stream),
+        ActionNeed(action="logs:PutLogEvents", resource=logs + stream),
     )
+    return not _refused(host, needs)
 
 
-def _refused(host: Host, needs: Iterator[ActionNeed]) -> bool:
+def _refused(host: Host, needs: Iterable[ActionNeed]) -> bool:
     if not host.instance.role:
         return False
     try:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.mpi import MpiJob
 from slipway.jobs.words.targets import PARAMETER_ROOT, MpiTarget, decode_target
 from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.memory import Need
@@ -62,8 +61,17 @@ def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str)
     keys = parameters.get(REQUEST_KEY) or ()
     buckets = (target.bucket for target in _targets(region) if keys and target.run_document == document)
     bucket = next(buckets, None)
-    job = _request(bucket, keys[0]) if bucket else None
-    if job is None or job.waits_for:
+    if not bucket:
+        return None
+    backend = moto_backend("s3")
+    found = backend.get_object(bucket, keys[0]) if bucket in backend.buckets else None
+    if found is None:
+        return None
+    try:
+        job = mpi.decode(found.value.decode(errors="replace"), where=keys[0])
+    except SlipwayError:  # it is unreadable, which the node will report
+        return None
+    if job.waits_for:
         return None
     # The NUMA domains of this machine, which its hosts see, too.
     domains = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
@@ -90,15 +98,3 @@ def _records(region: str) -> Iterator[tuple[str, str]]:
         yield from ((each.value, each.name) for each in found)
         if page is None:
             return
-
-
-def _request(bucket: str, key: str) -> MpiJob | None:
-    """Return the request; None if it is unreadable, which the node will report."""
-    backend = moto_backend("s3")
-    found = backend.get_object(bucket, key) if bucket in backend.buckets else None
-    if found is None:
-        return None
-    try:
-        return mpi.decode(found.value.decode(errors="replace"), where=key)
-    except SlipwayError:
-        return None

@@ -154,8 +154,6 @@ def _holder(invocation: Invocation) -> str:
 
 def _run_step(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> str:
     outcome.started_at, outcome.status = datetime.now(UTC), "InProgress"
-    invocation.answered.clear()
-    invocation.code = None
     readers = _start(invocation, step, outcome)
     is_in_time = invocation.answered.wait(real_seconds(step.timeout_s))
     if not is_in_time:
@@ -165,28 +163,23 @@ def _run_step(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) 
     for reader in readers:
         reader.join(max(0.0, until - time.monotonic()))
     outcome.ended_at = datetime.now(UTC)
-    outcome.code = _code(invocation, is_in_time)
-    outcome.status = _status(invocation, is_in_time)
+    is_cancelled, code = invocation.cancelled.is_set(), invocation.code
+    if code is not None and code < 0:  # a signal ended it; the agent has a code for its own alone
+        code = KILLED_CODE if is_cancelled or not is_in_time else -1
+    outcome.code = -1 if code is None else code
+    if is_cancelled:
+        outcome.status = "Cancelled"
+    elif is_in_time:
+        outcome.status = "Success" if code == 0 else "Failed"
+    else:
+        outcome.status = "TimedOut"
     return outcome.status
-
-
-def _code(invocation: Invocation, is_in_time: bool) -> int:
-    """Return the agent's exit code: its own for a killed step, -1 for one that another signal ended."""
-    if invocation.code is None or invocation.code >= 0:
-        return -1 if invocation.code is None else invocation.code
-    return KILLED_CODE if invocation.cancelled.is_set() or not is_in_time else -1
-
-
-def _status(invocation: Invocation, is_in_time: bool) -> str:
-    if invocation.cancelled.is_set():
-        return "Cancelled"
-    if not is_in_time:
-        return "TimedOut"
-    return "Success" if invocation.code == 0 else "Failed"
 
 
 def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> list[threading.Thread]:
     """Start the step, and return the threads that read its two streams."""
+    invocation.answered.clear()
+    invocation.code = None
     host = host_store.hosts.get(invocation.instance)
     name = f"{invocation.command.id}/{invocation.instance}/{step.name}"
     with _lock:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
@@ -48,7 +48,10 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
     definition.pop("tags", None)
     for rule in definition.get("retryStrategy", {}).get("evaluateOnExit", ()):
         rule["action"] = rule["action"].lower()  # as Batch returns it
-    for container in _containers(definition):
+    groups = definition.get("nodeProperties", {}).get("nodeRangeProperties", ())
+    containers = [definition["containerProperties"]] if "containerProperties" in definition else []
+    containers += [group["container"] for group in groups if "container" in group]
+    for container in containers:
         for member in _LISTS:
             container.setdefault(member, [])
         given = {item["type"] for item in container["resourceRequirements"]}
@@ -62,14 +65,6 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
         revisions.append({**definition, "revision": number, "jobDefinitionArn": arn, "status": "ACTIVE"})
     moto_backend("batch", region).tag_resource(arn, parameters.get("tags") or {})
     return {"jobDefinitionName": name, "jobDefinitionArn": arn, "revision": number}
-
-
-def _containers(definition: Definition) -> Iterator[dict[str, Any]]:
-    if "containerProperties" in definition:
-        yield definition["containerProperties"]
-    for group in definition.get("nodeProperties", {}).get("nodeRangeProperties", ()):
-        if "container" in group:
-            yield group["container"]
 
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:

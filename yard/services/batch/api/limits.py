@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from slipway.yard.gateway.protocols import Call
@@ -116,7 +117,10 @@ def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
     missing = set(range(count)) - {node for nodes in known.values() for node in nodes}
     if missing and len(known) == len(ranges):
         yield f"no range of nodeRangeProperties holds node {min(missing)}; they must cover 0 to {count - 1}"
-    yield from _crossings(known)
+    for (text, nodes), (other_text, other) in combinations(known.items(), 2):
+        shared = set(nodes) & set(other)
+        if shared and shared not in (set(nodes), set(other)):
+            yield f"ranges '{text}' and '{other_text}' share node {min(shared)}; neither holds the other"
     # API reference, ContainerProperties: all node groups of a multi-node job use the same instance type.
     groups = properties["nodeRangeProperties"]
     types = {group.get("container", {}).get("instanceType") for group in groups}
@@ -133,12 +137,3 @@ def _range(text: str, count: int) -> range | None:
     first = int(found[1] or 0)
     last = int(found[3]) if found[3] else (count - 1 if found[2] else first)
     return range(first, last + 1) if first <= last < count else None
-
-
-def _crossings(ranges: Mapping[str, range]) -> Iterator[str]:
-    items = list(ranges.items())
-    for number, (text, nodes) in enumerate(items):
-        for other_text, other in items[number + 1 :]:
-            shared = set(nodes) & set(other)
-            if shared and shared not in (set(nodes), set(other)):
-                yield f"ranges '{text}' and '{other_text}' share node {min(shared)}; neither holds the other"

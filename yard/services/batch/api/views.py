@@ -166,8 +166,8 @@ def _of_queue(parameters: Mapping[str, Any], region: str, status: str) -> Iterat
     if queue is None:
         raise client_exception(f"Job queue {wanted_queue or '(none)'} does not exist")
     filters = parameters.get("filters") or ()
-    for job in reversed(list(job_store.in_region(region))):
-        if job.parent or job.queue != str(queue.arn):
+    for job in reversed(job_store.jobs.values()):
+        if job.region != region or job.parent or job.queue != str(queue.arn):
             continue
         if all(_passes(job, wanted) for wanted in filters) and (filters or job.status == status):
             yield job

@@ -118,27 +118,18 @@ class NodeProcesses:
 
     def _obey(self, order: bytes) -> None:
         if not order:  # the yard is gone, or has closed this attempt
-            self._end()
-        wanted = json.loads(order)
-        for index in wanted["nodes"]:
-            self._signal(index, wanted["signal"])
-
-    def _signal(self, index: int, number: int) -> None:
-        if index not in self.holders.values() or not self.first[index]:
-            return
-        first = self.first[index]
-        if number == signal.SIGKILL and not self.plan["isolated"]:
-            processes.kill_all([first, *processes.descendants(first)])
-        else:
-            processes.kill_all([first], number)
-
-    def _end(self) -> NoReturn:
-        if not self.plan["isolated"]:
-            while left := processes.descendants(os.getpid()):
+            while not self.plan["isolated"] and (left := processes.descendants(os.getpid())):
                 processes.kill_all(left)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(-1, 0)
-        os._exit(0)  # the kernel then kills all others in this PID namespace
+            os._exit(0)  # the kernel then kills all others in this PID namespace
+        wanted = json.loads(order)
+        for index in wanted["nodes"]:
+            first = self.first[index] if index in self.holders.values() else 0
+            if first and wanted["signal"] == signal.SIGKILL and not self.plan["isolated"]:
+                processes.kill_all([first, *processes.descendants(first)])
+            elif first:
+                processes.kill_all([first], wanted["signal"])
 
 
 if __name__ == "__main__":

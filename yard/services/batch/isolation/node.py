@@ -65,18 +65,18 @@ def _supervise(node: Mapping[str, Any]) -> int:
     if child == 0:
         os.setsid()
         _execute(node)
+
+    def pass_on(number: int, _frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
     for each in FORWARDED:
-        signal.signal(each, lambda number, _frame: _pass_on(child, number))
+        signal.signal(each, pass_on)
     while True:
         ended, status = os.wait()  # orphans end here, too
         if ended == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-
-
-def _pass_on(child: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, number)
 
 
 def _execute(node: Mapping[str, Any]) -> NoReturn:

@@ -111,38 +111,28 @@ def _create(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, 
     _check_references(parameters)
     if parameters.get("dryRun"):
         raise ApiError("DryRunOperationException", "the request would have succeeded", status=412)
+    given = kept(parameters, "name", "semanticVersion")
+    if kind is COMPONENT:  # its document is fetched and checked when it is created
+        if uri := given.pop("uri", ""):
+            bucket, _, key = str(uri).removeprefix("s3://").partition("/")
+            answer = own_client("s3", region).get_object(Bucket=bucket, Key=key)
+            given["data"] = answer["Body"].read().decode()
+        try:
+            parse(given.get("data", ""), given.get("platform", "Linux"))
+        except BadDocument as error:
+            words = f"The component document is invalid: {error}"
+            raise ApiError("InvalidParameterValueException", words) from None
     record = StoredRecord(
         arn=arn,
         kind=kind.noun,
         region=region,
         name=parameters["name"],
-        given=_given(kind, parameters, region),
+        given=given,
         facts={**kind.facts, "owner": ACCOUNT, **({"version": version} if version else {})},
         tags=dict(parameters.get("tags", {})),
         client_token=parameters.get("clientToken", ""),
     )
     return _answer(kind, store.add(record, existing(kind.noun, arn)).arn, parameters)
-
-
-def _given(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
-    """Return the parameters; a component's document is fetched and checked when it is created."""
-    given = kept(parameters, "name", "semanticVersion")
-    if kind is not COMPONENT:
-        return given
-    if uri := given.pop("uri", ""):
-        bucket, _, key = str(uri).removeprefix("s3://").partition("/")
-        given["data"] = own_client("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read().decode()
-    try:
-        parse(given.get("data", ""), given.get("platform", "Linux"))
-    except BadDocument as error:
-        raise ApiError(
-            "InvalidParameterValueException", f"The component document is invalid: {error}"
-        ) from None
-    return given
-
-
-def _get(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
-    return {kind.member: view(_named(kind, parameters))}
 
 
 def _update(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
@@ -241,7 +231,11 @@ def missing(arn: str) -> ApiError:
 
 
 _Act = Callable[[RecordKind, Parameters, str], dict[str, Any]]
-_VERBS: Mapping[str, _Act] = {"Create": _create, "Get": _get, "Delete": _delete}
+_VERBS: Mapping[str, _Act] = {
+    "Create": _create,
+    "Get": lambda kind, parameters, _region: {kind.member: view(_named(kind, parameters))},
+    "Delete": _delete,
+}
 _OPERATIONS: Mapping[str, tuple[_Act, RecordKind]] = {
     **{verb + kind.noun: (act, kind) for verb, act in _VERBS.items() for kind in KINDS},
     **{f"Update{kind.noun}": (_update, kind) for kind in KINDS if kind.can_change},

@@ -28,6 +28,13 @@ from slipway.yard.services.recorded import StoredRecord, paged
 Parameters = Mapping[str, Any]
 STOP_SECONDS = 10
 DEFAULT_TYPE = "m5.large"  # if an infrastructure configuration names none
+_CONSTANTS: Mapping[str, str] = {
+    "type": "AMI",
+    "platform": "Linux",
+    "buildType": "USER_INITIATED",
+    "imageSource": "CUSTOM",
+    "owner": ACCOUNT,
+}
 
 bakes: dict[str, Bake] = {}
 _starting = threading.Lock()
@@ -82,7 +89,9 @@ def _start(
         parts["distributionConfiguration"] = view(_recorded("DistributionConfiguration", arn))
     tests = {"imageTestsEnabled": True, "timeoutMinutes": 720, **given.get("imageTestsConfiguration", {})}
     with _starting:
-        version = f"{recipe.facts['version']}/{_next_build(recipe)}"
+        prefix = f"image/{recipe.arn.partition('image-recipe/')[2]}/"
+        builds = [int(known.rpartition("/")[2]) for known in bakes if prefix in known]
+        version = f"{recipe.facts['version']}/{max(builds, default=0) + 1}"
         slug = recipe.arn.split("/")[1]
         record = StoredRecord(
             arn=f"arn:aws:imagebuilder:{region}:{ACCOUNT}:image/{slug}/{version}",
@@ -90,7 +99,7 @@ def _start(
             region=region,
             name=recipe.name,
             given={},  # the bake has its own copies: recipe and configurations may be deleted
-            facts={**parts, **facts, **_constants(version), "imageTestsConfiguration": tests},
+            facts={**parts, **facts, "version": version, **_CONSTANTS, "imageTestsConfiguration": tests},
             tags=tags,
             client_token=given.get("clientToken", ""),
         )
@@ -100,23 +109,6 @@ def _start(
             bakes[record.arn] = Bake(plan=plan)
             build_runner.start(bakes[record.arn])
     return {"imageBuildVersionArn": stored.arn, "clientToken": given.get("clientToken")}
-
-
-def _constants(version: str) -> dict[str, Any]:
-    return {
-        "version": version,
-        "type": "AMI",
-        "platform": "Linux",
-        "buildType": "USER_INITIATED",
-        "imageSource": "CUSTOM",
-        "owner": ACCOUNT,
-    }
-
-
-def _next_build(recipe: StoredRecord) -> int:
-    prefix = f"image/{recipe.arn.partition('image-recipe/')[2]}/"
-    numbers = [int(arn.rpartition("/")[2]) for arn in bakes if prefix in arn]
-    return max(numbers, default=0) + 1
 
 
 def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None, execution_role: str) -> BakePlan:

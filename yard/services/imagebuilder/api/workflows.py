@@ -12,7 +12,7 @@ from typing import Any
 
 from slipway.yard.services.imagebuilder.api.definitions import iso, missing
 from slipway.yard.services.imagebuilder.api.images import bakes, image
-from slipway.yard.services.imagebuilder.build.bake_roles import Bake, StepRun, WorkflowRun
+from slipway.yard.services.imagebuilder.build.bake_roles import Bake, WorkflowRun
 from slipway.yard.services.recorded import paged
 
 Parameters = Mapping[str, Any]
@@ -35,11 +35,21 @@ def _get_workflow(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _list_steps(parameters: Parameters, region: str) -> dict[str, Any]:
     bake, run = _run(parameters["workflowExecutionId"])
-    shown = [_step(step) for step in run.steps if step.started]
-    about = _workflow(run, region)
+    shown = [
+        {
+            "stepExecutionId": step.id,
+            "name": step.name,
+            "action": step.action,
+            "status": step.status,
+            **({"message": step.message} if step.message else {}),
+            **_times(step.started, step.ended),
+        }
+        for step in run.steps
+        if step.started
+    ]
     return {
         "workflowExecutionId": run.id,
-        "workflowBuildVersionArn": about["workflowBuildVersionArn"],
+        "workflowBuildVersionArn": _workflow(run, region)["workflowBuildVersionArn"],
         "imageBuildVersionArn": bake.plan.arn,
         **paged("steps", shown, parameters),
     }
@@ -65,17 +75,6 @@ def _workflow(run: WorkflowRun, region: str) -> dict[str, Any]:
         "totalStepsFailed": run.count("FAILED"),
         "totalStepsSkipped": run.count("SKIPPED"),
         **_times(run.started, run.ended),
-    }
-
-
-def _step(step: StepRun) -> dict[str, Any]:
-    return {
-        "stepExecutionId": step.id,
-        "name": step.name,
-        "action": step.action,
-        "status": step.status,
-        **({"message": step.message} if step.message else {}),
-        **_times(step.started, step.ended),
     }
 
 

@@ -127,16 +127,12 @@ def of_machine(plan: BakePlan) -> RoleSession | None:
 def check(plan: BakePlan, step: str) -> None:
     """Raise ApiError if a role does not allow what this step needs."""
     for session, acts in (
-        (of_builder(plan), _ACTS.get(step, _nothing)),
-        (of_machine(plan), _ACTS_OF_MACHINE.get(step, _nothing)),
+        (of_builder(plan), _ACTS.get(step)),
+        (of_machine(plan), _ACTS_OF_MACHINE.get(step)),
     ):
-        words = roles.refused(session, plan.region, acts(plan)) if session else ""
+        words = roles.refused(session, plan.region, acts(plan)) if session and acts else ""
         if words:
             raise ApiError("AccessDeniedException", words, status=403)
-
-
-def _nothing(_plan: BakePlan) -> Iterator[ActionNeed]:
-    yield from ()
 
 
 def _asked(plan: BakePlan, service: str, operation: str, **parameters: Any) -> tuple[ActionNeed, ...]:

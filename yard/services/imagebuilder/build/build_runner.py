@@ -64,37 +64,30 @@ def _bake(bake: Bake) -> None:
 
 def _fail(bake: Bake, error: Exception) -> str:
     """Record why the bake failed or that it was cancelled."""
-    during = bake.status
+    context: dict[str, Any] = {"imageStatus": bake.status}
     # Steps that did not run will not run any more.
     ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
     for run in bake.workflows:
         for step in run.steps:
             step.status = ended if step.status == "PENDING" else step.status
+            if step.status == "FAILED":
+                context.update(workflowExecutionId=run.id, stepExecutionId=step.id, failedStep=step.name)
         run.status = ended if run.status == "PENDING" else run.status
     if bake.plan.cancelled.is_set() or isinstance(error, Cancelled):
         bake.reason = "cancelled by CancelImageCreation"
         return "CANCELLED"
     log.info("the bake of %s failed", bake.plan.arn, exc_info=True)
-    bake.failure = _context(bake, error, during)
-    bake.reason = str(error) or repr(error)
-    return "FAILED"
-
-
-def _context(bake: Bake, error: Exception, during: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"imageStatus": during}
-    for run in bake.workflows:
-        for step in run.steps:
-            if step.status == "FAILED":
-                found |= {"workflowExecutionId": run.id, "stepExecutionId": step.id, "failedStep": step.name}
     if isinstance(error, ComponentStepFailed):
-        found["componentFailure"] = {
+        context["componentFailure"] = {
             "componentArn": error.component,
             "phaseName": error.phase,
             "stepName": error.step,
             "action": error.action,
             "errorMessage": error.message,
         }
-    return found
+    bake.failure = context
+    bake.reason = str(error) or repr(error)
+    return "FAILED"
 
 
 @contextmanager

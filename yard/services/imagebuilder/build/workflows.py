@@ -33,7 +33,7 @@ ROOT_DEVICE = "/dev/sda1"  # as in Ubuntu's AMIs, our parent images
 
 
 def _to_region(plan: BakePlan, wanted: Mapping[str, Any], at: datetime) -> dict[str, Any]:
-    settings = wanted.get("amiDistributionConfiguration", {})
+    region, settings = wanted["region"], wanted.get("amiDistributionConfiguration", {})
     name = _named(settings.get("name", f"{plan.name} {{{{ imagebuilder:buildDate }}}}"), plan, at)
     tags = {
         "CreatedBy": "EC2 Image Builder",
@@ -42,13 +42,21 @@ def _to_region(plan: BakePlan, wanted: Mapping[str, Any], at: datetime) -> dict[
         **settings.get("amiTags", {}),
     }
     description = settings.get("description", "")
-    ami_id = _register(wanted["region"], name, description, tags)
+    ami_id = _register(region, name, description, tags)
     for parameter in wanted.get("ssmParameterConfigurations", ()):
-        _write(plan, parameter, ami_id, wanted["region"])
+        session = bake_roles.of_builder(plan)
+        ssm = keys.client(session, "ssm", region) if session else own_client("ssm", region)
+        ssm.put_parameter(
+            Name=parameter["parameterName"],
+            Value=ami_id,
+            Type="String",
+            DataType=parameter.get("dataType", "text"),
+            Overwrite=True,
+        )
     for template in wanted.get("launchTemplateConfigurations", ()):
-        _point(template, ami_id, wanted["region"])
+        _point(template, ami_id, region)
     return {
-        "region": wanted["region"],
+        "region": region,
         "image": ami_id,
         "name": name,
         "accountId": ACCOUNT,
@@ -85,18 +93,6 @@ def _register(region: str, name: str, description: str, tags: Mapping[str, str])
     )
     backend.amis[ami.id] = ami
     return str(ami.id)
-
-
-def _write(plan: BakePlan, parameter: Mapping[str, Any], ami_id: str, region: str) -> None:
-    session = bake_roles.of_builder(plan)
-    ssm = keys.client(session, "ssm", region) if session else own_client("ssm", region)
-    ssm.put_parameter(
-        Name=parameter["parameterName"],
-        Value=ami_id,
-        Type="String",
-        DataType=parameter.get("dataType", "text"),
-        Overwrite=True,
-    )
 
 
 def _point(template: Mapping[str, Any], ami_id: str, region: str) -> None:
@@ -182,15 +178,12 @@ def _distribute(context: BakeContext, _step: StepRun) -> None:
         context.log.say(f"{ami['image']} in {ami['region']}: {ami['name']}")
 
 
-Act = Callable[[BakeContext, StepRun], None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
     name: str
     type: str
     status: str  # of the image, while this workflow runs
-    steps: Mapping[str, tuple[str, Act]]  # name -> (action, function)
+    steps: Mapping[str, tuple[str, Callable[[BakeContext, StepRun], None]]]  # name -> (action, function)
 
 
 WORKFLOWS = (

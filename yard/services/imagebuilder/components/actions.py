@@ -60,10 +60,6 @@ def _update(inputs: Any) -> Order:
     return Order(argv=(SHELL,), script=UPDATE + "\n")
 
 
-def _reboot(_inputs: Any) -> Order:
-    return Order(left_out="nothing is rebooted here: the next step finds /tmp and /run as they were")
-
-
 def _files(do: str) -> Callable[[Any], Order]:
     """Return the function for an action that takes a list of objects."""
 
@@ -80,7 +76,22 @@ def _files(do: str) -> Callable[[Any], Order]:
 
 
 def _download(inputs: Any) -> Order:
-    downloads = tuple(_one_download(number, each) for number, each in enumerate(inputs))
+    downloads = []
+    for number, given in enumerate(inputs):
+        source = str(given["source"])
+        if not source.startswith(("https://", "http://", "s3://")) or "*" in source:
+            raise BadDocument(
+                f"'{source}' is no file that can be fetched; allowed are https://, http:// and s3://"
+            )
+        if given.get("ignoreCertificateErrors"):
+            raise BadDocument(f"the certificate of '{source}' is to be ignored, which the yard never does")
+        if bool(given.get("checksum")) != bool(given.get("algorithm")):
+            raise BadDocument(
+                f"the download of '{source}' has one of checksum and algorithm without the other"
+            )
+        algorithm = str(given.get("algorithm", "")).replace("-", "").lower()
+        checksum = str(given.get("checksum", ""))
+        downloads.append(Download(source=source, place=str(number), checksum=checksum, algorithm=algorithm))
     files = tuple(
         {
             "do": "place",
@@ -90,25 +101,7 @@ def _download(inputs: Any) -> Order:
         }
         for download, each in zip(downloads, inputs, strict=True)
     )
-    return Order(downloads=downloads, files=files)
-
-
-def _one_download(number: int, given: Mapping[str, Any]) -> Download:
-    source = str(given["source"])
-    if not source.startswith(("https://", "http://", "s3://")) or "*" in source:
-        raise BadDocument(
-            f"'{source}' is no file that can be fetched; allowed are https://, http:// and s3://"
-        )
-    if given.get("ignoreCertificateErrors"):
-        raise BadDocument(f"the certificate of '{source}' is to be ignored, which the yard never does")
-    if bool(given.get("checksum")) != bool(given.get("algorithm")):
-        raise BadDocument(f"the download of '{source}' has one of checksum and algorithm without the other")
-    return Download(
-        source=source,
-        place=str(number),
-        checksum=str(given.get("checksum", "")),
-        algorithm=str(given.get("algorithm", "")).replace("-", "").lower(),
-    )
+    return Order(downloads=tuple(downloads), files=files)
 
 
 # Actions for Windows: the yard keeps components with them, but bakes no image.
@@ -124,7 +117,9 @@ ACTIONS: Mapping[str, Callable[[Any], Order]] = {
     "ExecuteBash": _bash,
     "ExecuteBinary": lambda inputs: Order(argv=(str(inputs["path"]), *map(str, inputs.get("arguments", ())))),
     "MoveFile": _files("move_file"),
-    "Reboot": _reboot,
+    "Reboot": lambda _inputs: Order(
+        left_out="nothing is rebooted here: the next step finds /tmp and /run as they were"
+    ),
     "S3Download": _download,
     "SetFileOwner": _files("set_owner"),
     "SetFilePermissions": _files("set_permissions"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.error
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,14 +77,7 @@ def _step(
             say(f"{component.name} {phase}.{step.name}: attempt {attempt + 1} of {step.max_attempts}")
         try:
             message = _rounds(component, phase, step, machine, say)
-        except (
-            BadDocument,
-            WrongDownload,
-            OSError,
-            urllib.error.URLError,
-            ClientError,
-            BotoCoreError,
-        ) as error:
+        except (BadDocument, WrongDownload, OSError, ClientError, BotoCoreError) as error:
             message = str(error)
         if not message:
             return None

@@ -150,13 +150,15 @@ class BakedMachine:
             shutil.rmtree(mine, ignore_errors=True)
 
     def _follow(self, plan: Path, timeout_seconds: float, say: Say) -> Done:
+        # inside.py learns where our code is, but no secret of the yard.
+        inherited = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
         process = subprocess.Popen(
             [sys.executable, "-S", "-m", "slipway.yard.services.imagebuilder.machine.inside", str(plan)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=CHECKOUT,
-            env=_environment(),
+            env={**inherited, "PYTHONPATH": str(CHECKOUT)},
         )
         ended, late = threading.Event(), threading.Event()
         watch = threading.Thread(
@@ -200,12 +202,6 @@ def _link(source: Path, target: Path) -> None:
             os.link(package, target / package.name)
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment of inside.py: where our code is, but no secret of the yard."""
-    inherited = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
-    return {**inherited, "PYTHONPATH": str(CHECKOUT)}
-
-
 # Downloads of a step (WebDownload, S3Download): the yard fetches them and checks their checksums.
 # To add an algorithm: hashlib's name in ALGORITHMS.
 ALGORITHMS = ("md5", "sha1", "sha256", "sha512")
@@ -230,17 +226,16 @@ def fetch(downloads: Sequence[Download], folder: Path, s3: Any) -> None:
                 path.open("wb") as file,
             ):
                 shutil.copyfileobj(answer, file)
-        if download.checksum:
-            _check(download, path)
-
-
-def _check(download: Download, path: Path) -> None:
-    if download.algorithm not in ALGORITHMS:
-        allowed = ", ".join(ALGORITHMS)
-        raise WrongDownload(f"'{download.algorithm}' is no algorithm for a checksum; allowed are {allowed}")
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, download.algorithm).hexdigest()
-    if found != download.checksum.lower():
-        raise WrongDownload(
-            f"{download.source} has the {download.algorithm} {found}, but must have {download.checksum}"
-        )
+        if not download.checksum:
+            continue
+        if download.algorithm not in ALGORITHMS:
+            allowed = ", ".join(ALGORITHMS)
+            raise WrongDownload(
+                f"'{download.algorithm}' is no algorithm for a checksum; allowed are {allowed}"
+            )
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, download.algorithm).hexdigest()
+        if found != download.checksum.lower():
+            raise WrongDownload(
+                f"{download.source} has the {download.algorithm} {found}, but must have {download.checksum}"
+            )

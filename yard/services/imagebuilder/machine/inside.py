@@ -126,7 +126,16 @@ def _fill(root: Path, plan: Mapping[str, Any]) -> None:
     whole = 0 if plan["is_root"] else kernel.RECURSIVE
     kernel.mount("/sys", _folder(root, "sys"), flags=kernel.BIND | whole)
     kernel.mount("dev", _folder(root, "dev"), "tmpfs", options="mode=755")
-    _devices(root / "dev")
+    dev = root / "dev"
+    for name in DEVICES:
+        (dev / name).touch()
+        kernel.mount(f"/dev/{name}", dev / name, flags=kernel.BIND)
+    for name, target in LINKS.items():
+        (dev / name).symlink_to(target)
+    (dev / "shm").mkdir()
+    kernel.mount("shm", dev / "shm", "tmpfs", options="mode=1777")
+    (dev / "pts").mkdir()
+    kernel.mount("devpts", dev / "pts", "devpts", options="newinstance,ptmxmode=0666")
     for source, target in ((plan["run"], "run"), (plan["tmp"], "tmp"), (plan["tmp"], "var/tmp")):
         kernel.mount(source, _folder(root, target), flags=kernel.BIND)
     for source, target in plan["shared"]:
@@ -140,18 +149,6 @@ def _fill(root: Path, plan: Mapping[str, Any]) -> None:
         kernel.mount(str(settings), settings, flags=kernel.BIND)
         for path in (settings, root / "sys"):
             kernel.mount("none", path, flags=_READ_ONLY)
-
-
-def _devices(dev: Path) -> None:
-    for name in DEVICES:
-        (dev / name).touch()
-        kernel.mount(f"/dev/{name}", dev / name, flags=kernel.BIND)
-    for name, target in LINKS.items():
-        (dev / name).symlink_to(target)
-    (dev / "shm").mkdir()
-    kernel.mount("shm", dev / "shm", "tmpfs", options="mode=1777")
-    (dev / "pts").mkdir()
-    kernel.mount("devpts", dev / "pts", "devpts", options="newinstance,ptmxmode=0666")
 
 
 def _folder(root: Path, name: str) -> Path:
@@ -212,10 +209,6 @@ def _place(order: Order) -> None:
     shutil.copyfile(order["source"], path)
 
 
-def _delete_file(order: Order) -> None:
-    Path(order["path"]).unlink()
-
-
 def _delete_folder(order: Order) -> None:
     if order.get("force"):
         shutil.rmtree(order["path"])
@@ -259,7 +252,7 @@ SORTS: Mapping[str, Callable[[Order], None]] = {
     "create_file": _create_file,
     "create_folder": _create_folder,
     "create_symlink": _create_symlink,
-    "delete_file": _delete_file,
+    "delete_file": lambda order: Path(order["path"]).unlink(),
     "delete_folder": _delete_folder,
     "move_file": _move_file,
     "place": _place,

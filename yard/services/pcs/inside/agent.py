@@ -64,7 +64,8 @@ def main(words: Sequence[str]) -> int:
             start()
     except (Failed, OSError, subprocess.CalledProcessError) as problem:
         print(f"pcs-agent: {words[0]} failed, and the instance turns itself off: {problem}", flush=True)
-        turn_off()
+        has_systemd = Path("/run/systemd/system").is_dir()
+        subprocess.run(["systemctl", "poweroff"] if has_systemd else ["kill", "-TERM", "1"], check=False)
         return 1
     return 0
 
@@ -72,7 +73,9 @@ def main(words: Sequence[str]) -> int:
 def register(cluster: str, region: str) -> None:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    instance = metadata("meta-data/instance-id")
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = ask_metadata("PUT", "/latest/api/token", lifetime)
+    instance = ask_metadata("GET", "/latest/meta-data/instance-id", {"X-aws-ec2-metadata-token": token})
     client = _client("pcs", region)
     try:
         answer = client.register_compute_node_group_instance(clusterIdentifier=cluster, bootstrapId=instance)
@@ -90,7 +93,10 @@ def start() -> None:
         raise Failed("this instance has not registered")
     given = json.loads(STATE.read_text(encoding="utf-8"))
     run_stage("nodeBootstrapped", given)
-    write_key(given["sharedSecret"])
+    MUNGE_KEY.unlink(missing_ok=True)
+    MUNGE_KEY.touch(mode=0o400)
+    shutil.chown(MUNGE_KEY, "munge", "munge")
+    MUNGE_KEY.write_bytes(base64.b64decode(given["sharedSecret"]))
     start_daemons(slurmd(given), f"slurmd-{release(given)}.service")  # named by AWS's installer
     run_stage("nodeReady", given)
     print(f"pcs-agent: slurmd of node {given['nodeID']} runs", flush=True)
@@ -109,13 +115,6 @@ def slurmd(given: Mapping[str, Any]) -> list[str]:
 
 def release(given: Mapping[str, Any]) -> str:
     return ".".join(str(given.get("schedulerVersion", "")).split(".")[:2])
-
-
-def write_key(secret: str) -> None:
-    MUNGE_KEY.unlink(missing_ok=True)
-    MUNGE_KEY.touch(mode=0o400)
-    shutil.chown(MUNGE_KEY, "munge", "munge")
-    MUNGE_KEY.write_bytes(base64.b64decode(secret))
 
 
 def start_daemons(command: Sequence[str], unit: str) -> None:
@@ -170,12 +169,6 @@ def run_action(action: Mapping[str, Any], region: str) -> str:
     return f"ended with {ended.returncode}" if ended.returncode else ""
 
 
-def metadata(path: str) -> str:
-    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-    token = ask_metadata("PUT", "/latest/api/token", lifetime)
-    return ask_metadata("GET", f"/latest/{path}", {"X-aws-ec2-metadata-token": token})
-
-
 def ask_metadata(method: str, path: str, headers: Mapping[str, str]) -> str:
     connection = http.client.HTTPConnection(METADATA, timeout=10)
     connection.request(method, path, headers=dict(headers))
@@ -184,11 +177,6 @@ def ask_metadata(method: str, path: str, headers: Mapping[str, str]) -> str:
     if answer.status != http.client.OK:
         raise Failed(f"the instance's metadata answers {path} with {answer.status}")
     return said
-
-
-def turn_off() -> None:
-    has_systemd = Path("/run/systemd/system").is_dir()
-    subprocess.run(["systemctl", "poweroff"] if has_systemd else ["kill", "-TERM", "1"], check=False)
 
 
 def run(*command: str) -> None:

@@ -131,7 +131,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _refuse_taken(name: str, region: str) -> None:
-    if job := records.find(name, region):
+    if job := records.jobs.get((region, name)):
         raise ApiError(
             "ResourceInUse",
             "Training job names must be unique within an AWS account and region, and a training job with "
@@ -181,7 +181,7 @@ def _matches(job: TrainingJob, parameters: Parameters) -> bool:
 
 
 def _known(parameters: Parameters, region: str) -> TrainingJob:
-    if job := records.find(parameters["TrainingJobName"], region):
+    if job := records.jobs.get((region, parameters["TrainingJobName"])):
         return job
     raise checks.invalid("Requested resource not found.")
 

@@ -6,7 +6,7 @@ gateway/validation.py checks what botocore's model says of single values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,21 +60,17 @@ def _what_the_yard_lacks(parameters: Parameters, _region: str) -> None:
 
 
 def _incomplete_resources(parameters: Parameters, _region: str) -> None:
+    from moto.ec2.models import instance_types
+
     resources = parameters["ResourceConfig"]
     if not resources.get("InstanceType") or not resources.get("InstanceCount"):
         raise invalid("Both InstanceType and InstanceCount must be given in ResourceConfig.")
-    if resources.get("VolumeKmsKeyId") and _has_own_disks(resources["InstanceType"]):
+    known = instance_types.INSTANCE_TYPES.get(resources["InstanceType"].removeprefix("ml."), {})
+    if resources.get("VolumeKmsKeyId") and known.get("InstanceStorageSupported"):
         raise invalid(
             f"VolumeKmsKeyId cannot be given for {resources['InstanceType']}: the instance has local "
             "storage, which its hardware encrypts."
         )
-
-
-def _has_own_disks(instance_type: str) -> bool:
-    from moto.ec2.models import instance_types
-
-    known = instance_types.INSTANCE_TYPES.get(instance_type.removeprefix("ml."), {})
-    return bool(known.get("InstanceStorageSupported"))
 
 
 def _spot_and_times(parameters: Parameters, _region: str) -> None:
@@ -122,7 +118,13 @@ def _unknown_networks(parameters: Parameters, region: str) -> None:
 
 
 def _unreachable_buckets(parameters: Parameters, region: str) -> None:
-    for what, uri in _locations(parameters):
+    named = [("OutputDataConfig", parameters["OutputDataConfig"]["S3OutputPath"])]
+    if checkpoints := parameters.get("CheckpointConfig"):
+        named.append(("CheckpointConfig", checkpoints["S3Uri"]))
+    for channel in parameters.get("InputDataConfig") or ():
+        if source := (channel.get("DataSource") or {}).get("S3DataSource"):
+            named.append((f"channel '{channel['ChannelName']}'", source["S3Uri"]))
+    for what, uri in named:
         bucket = urlsplit(uri).netloc
         found: Any = moto_backend("s3").buckets.get(bucket)
         if not found or found.region_name != region:
@@ -131,15 +133,6 @@ def _unreachable_buckets(parameters: Parameters, region: str) -> None:
                 f'exists in the selected region ({region}), and that the role "{parameters["RoleArn"]}" '
                 "may use it."
             )
-
-
-def _locations(parameters: Parameters) -> Iterator[tuple[str, str]]:
-    yield "OutputDataConfig", parameters["OutputDataConfig"]["S3OutputPath"]
-    if checkpoints := parameters.get("CheckpointConfig"):
-        yield "CheckpointConfig", checkpoints["S3Uri"]
-    for channel in parameters.get("InputDataConfig") or ():
-        if source := (channel.get("DataSource") or {}).get("S3DataSource"):
-            yield f"channel '{channel['ChannelName']}'", source["S3Uri"]
 
 
 def _above_the_quota(parameters: Parameters, region: str) -> None:

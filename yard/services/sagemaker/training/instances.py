@@ -173,13 +173,11 @@ class InstanceLog:
 
     def _measure(self, line: str) -> None:
         for name, pattern in self.patterns:
-            if (found := pattern.search(line)) and (value := _number(found)) is not None:
+            found = pattern.search(line)
+            try:
+                value = float(found[1]) if found else None
+            except (IndexError, TypeError, ValueError):  # the pattern has no group, or finds no number
+                value = None
+            if value is not None:
                 with records.changed:
                     self.job.metrics[name] = (value, datetime.now(UTC))
-
-
-def _number(found: re.Match[str]) -> float | None:
-    try:
-        return float(found[1])
-    except (IndexError, TypeError, ValueError):
-        return None

@@ -10,9 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from slipway.yard.chaos import conditions
@@ -21,7 +19,7 @@ from slipway.yard.gateway import faults
 from slipway.yard.machines import memory, storage
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import keys, roles
-from slipway.yard.services.sagemaker.training import buckets, checks, plan, records, volume
+from slipway.yard.services.sagemaker.training import buckets, checks, plan, records
 from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed
 from slipway.yard.services.sagemaker.training.instances import (
     INTERRUPTED,
@@ -42,7 +40,6 @@ DAY_S = 86400
 LONGEST_REASON = 1024
 NO_CAPACITY = "Insufficient capacity error from EC2 while launching instances, retrying!"
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
-_ASKED = ("ec2", "RunInstances")
 
 
 class JobFailed(Exception):
@@ -63,8 +60,12 @@ def _run(job: TrainingJob) -> None:
         while cause := _launch(job):
             if cause == INTERRUPTED:
                 enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
-            else:
-                _retry(job)
+                continue
+            # An internal error, after which the job restarts if a retry is left.
+            if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
+                raise JobFailed(INTERNAL_ERROR)
+            job.retries += 1
+            enter(job, "Starting", "Restarting the training job")
     except JobFailed as reason:
         _fail(job, str(reason))
     except JobStopped as reason:
@@ -74,14 +75,6 @@ def _run(job: TrainingJob) -> None:
         _fail(job, f"InternalServerError: We encountered an internal error: {type(error).__name__}: {error}")
     finally:
         memory.promises.release(job.arn)
-
-
-def _retry(job: TrainingJob) -> None:
-    """Restart after an internal error; raise JobFailed if no retry is left (API reference, RetryStrategy)."""
-    if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
-        raise JobFailed(INTERNAL_ERROR)
-    job.retries += 1
-    enter(job, "Starting", "Restarting the training job")
 
 
 def _launch(job: TrainingJob) -> str:
@@ -139,50 +132,41 @@ def _carry_out(launch: TrainingLaunch) -> str:
 def _await_capacity(job: TrainingJob) -> None:
     """Wait until this machine has enough memory for the job, and EC2 has instances."""
     need = memory.Need(nodes=job.instances, ranks=job.instances)
+    longest = (job.given.get("StoppingCondition") or {}).get("MaxWaitTimeInSeconds")
     while True:
         with records.changed:
             if job.is_stopping:
                 raise JobStopped("Stopped")
-            if _waited_too_long(job):
+            if longest is not None and records.since(job.created) > real_seconds(longest):
                 raise JobStopped("MaxWaitTimeExceeded")
-            if _has_capacity(job) and memory.promises.admit(job.arn, need):
+            struck = faults.next_for("ec2", "RunInstances")
+            lacks = struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY
+            has_capacity = not lacks and not conditions.lacks_capacity(job.instance_type.removeprefix("ml."))
+            if has_capacity and memory.promises.admit(job.arn, need):
                 break
             enter(job, "Starting", NO_CAPACITY)
             records.changed.wait(LOOK_AGAIN_S)
     enter(job, "Starting", "Preparing the instances for training")
 
 
-def _has_capacity(job: TrainingJob) -> bool:
-    struck = faults.next_for(*_ASKED)
-    lacks = struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY
-    return not lacks and not conditions.lacks_capacity(job.instance_type.removeprefix("ml."))
-
-
-def _waited_too_long(job: TrainingJob) -> bool:
-    longest = (job.given.get("StoppingCondition") or {}).get("MaxWaitTimeInSeconds")
-    return longest is not None and records.since(job.created) > real_seconds(longest)
-
-
 def _download(launch: TrainingLaunch, client: Any) -> None:
     job = launch.job
     enter(job, "Downloading", "Downloading input data")
-    for channel in volume.channels(job):
-        if source := (channel.get("DataSource") or {}).get("S3DataSource"):
-            folders = [path / "input" / "data" / channel["ChannelName"] for path in launch.volumes()]
-            _download_channel(client, source, folders)
-    if volume.checkpoint_path(job):
+    for channel in plan.channels(job):
+        source = (channel.get("DataSource") or {}).get("S3DataSource")
+        if not source:
+            continue
+        folders = [path / "input" / "data" / channel["ChannelName"] for path in launch.volumes()]
+        for folder in folders:
+            folder.mkdir(parents=True)
+        if source["S3DataType"] != "S3Prefix":
+            raise JobFailed(f"ClientError: the yard reads no S3DataType {source['S3DataType']}; use S3Prefix")
+        is_shared_out = source.get("S3DataDistributionType") == "ShardedByS3Key"
+        if not _or_fail(buckets.download, client, source["S3Uri"], folders, is_shared_out=is_shared_out):
+            raise JobFailed(f"ClientError: Data download failed: No S3 objects found under {source['S3Uri']}")
+    if plan.checkpoint_path(job):
         folders = [launch.checkpoints(index) for index in range(job.instances)]
         _or_fail(buckets.download, client, job.given["CheckpointConfig"]["S3Uri"], folders)
-
-
-def _download_channel(client: Any, source: Mapping[str, Any], folders: list[Path]) -> None:
-    for folder in folders:
-        folder.mkdir(parents=True)
-    if source["S3DataType"] != "S3Prefix":
-        raise JobFailed(f"ClientError: the yard reads no S3DataType {source['S3DataType']}; use S3Prefix")
-    is_shared_out = source.get("S3DataDistributionType") == "ShardedByS3Key"
-    if not _or_fail(buckets.download, client, source["S3Uri"], folders, is_shared_out=is_shared_out):
-        raise JobFailed(f"ClientError: Data download failed: No S3 objects found under {source['S3Uri']}")
 
 
 def _or_fail(move: Any, *arguments: Any, **more: Any) -> Any:
@@ -196,7 +180,7 @@ def _syncs(launch: TrainingLaunch, client: Any) -> list[FolderSync]:
     """Return the copies during the job: of its checkpoints, and of its charts at the SDK's path."""
     job, every = launch.job, range(launch.job.instances)
     wanted = []
-    if volume.checkpoint_path(job):
+    if plan.checkpoint_path(job):
         wanted.append(
             (job.given["CheckpointConfig"]["S3Uri"], [launch.checkpoints(index) for index in every])
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ from slipway.yard.permissions import keys
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.batch.attempt_processes import write_plan
-from slipway.yard.services.sagemaker.training import volume
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
 SHARED_MEMORY_MIB = 64  # Docker's default
@@ -42,14 +42,15 @@ class TrainingLaunch:
         return self.folder / f"node-{index}" / "ml"
 
     def checkpoints(self, index: int) -> Path:
-        path = Path(volume.checkpoint_path(self.job))
-        if path.is_relative_to(volume.OPT_ML):
-            return self.volume(index) / path.relative_to(volume.OPT_ML)
+        path = Path(checkpoint_path(self.job))
+        if path.is_relative_to(OPT_ML):
+            return self.volume(index) / path.relative_to(OPT_ML)
         return self.folder / f"node-{index}" / "checkpoints"
 
     def charts(self, index: int) -> Path:
-        """Return the instance's folder for TensorBoard's charts."""
-        return self.volume(index) / Path(volume.charts_path(self.job)).relative_to(volume.OPT_ML)
+        """Return the instance's folder for TensorBoard's charts, which SageMaker copies to S3."""
+        path = (self.job.given.get("TensorBoardOutputConfig") or {}).get("LocalPath") or CHARTS
+        return self.volume(index) / Path(str(path)).relative_to(OPT_ML)
 
     def volumes(self) -> list[Path]:
         return [self.volume(index) for index in range(self.job.instances)]
@@ -58,7 +59,7 @@ class TrainingLaunch:
 def prepare(launch: TrainingLaunch) -> None:
     """Make the folders of every instance, as SageMaker's agent does before the container."""
     for index, host in enumerate(launch.job.hosts):
-        volume.write(launch.job, host, launch.volume(index))
+        _write_volume(launch.job, host, launch.volume(index))
         programs = launch.folder / f"node-{index}" / "programs"
         programs.mkdir()
         (programs / START).write_text(START_SCRIPT, encoding="utf-8")
@@ -66,18 +67,18 @@ def prepare(launch: TrainingLaunch) -> None:
         temporary = launch.folder / f"node-{index}" / "tmp"
         temporary.mkdir()
         temporary.chmod(0o1777)
-        if volume.checkpoint_path(launch.job):
+        if checkpoint_path(launch.job):
             launch.checkpoints(index).mkdir(parents=True, exist_ok=True)
         launch.charts(index).mkdir(parents=True, exist_ok=True)
 
 
 def write(launch: TrainingLaunch) -> Path:
     """Write the plan; return the file, which batch/isolation/cluster.py reads."""
-    names = "\n".join(f"{_address(index)} {host}" for index, host in enumerate(launch.job.hosts))
+    names = "".join(f"{_address(index)} {host}\n" for index, host in enumerate(launch.job.hosts))
+    hosts = f"127.0.0.1 localhost\n::1 localhost\n{names}"
     nodes = [_node(launch, index, host) for index, host in enumerate(launch.job.hosts)]
     for index in range(launch.job.instances):
-        text = f"127.0.0.1 localhost\n::1 localhost\n{names}\n"
-        (launch.folder / f"node-{index}" / "hosts").write_text(text, encoding="utf-8")
+        (launch.folder / f"node-{index}" / "hosts").write_text(hosts, encoding="utf-8")
     return write_plan(launch.folder, best_tier(), nodes)
 
 
@@ -90,7 +91,7 @@ def _node(launch: TrainingLaunch, index: int, host: str) -> dict[str, Any]:
         "address": f"{_address(index)}/16",
         "argv": command(launch.job.given["AlgorithmSpecification"]),
         "environment": _environment(launch),
-        "mounts": [(str(launch.volume(index)), volume.OPT_ML), *_further_mounts(launch, index)],
+        "mounts": [(str(launch.volume(index)), OPT_ML), *_further_mounts(launch, index)],
         "shared_memory_mib": SHARED_MEMORY_MIB,
         "init": False,  # the command is process 1, so the kernel ignores signals that it does not handle
         "link": conditions.faults_of_links(),
@@ -105,12 +106,12 @@ def _address(index: int) -> str:
 def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]:
     """Return the image's programs, file systems of channels, and checkpoints that are not in /opt/ml."""
     found = [(str(launch.folder / f"node-{index}" / "programs"), PROGRAMS)]
-    path = volume.checkpoint_path(launch.job)
-    if path and not Path(path).is_relative_to(volume.OPT_ML):
+    path = checkpoint_path(launch.job)
+    if path and not Path(path).is_relative_to(OPT_ML):
         found.append((str(launch.checkpoints(index)), path))
-    for channel in volume.channels(launch.job):
+    for channel in channels(launch.job):
         if source := (channel.get("DataSource") or {}).get("FileSystemDataSource"):
-            target = f"{volume.OPT_ML}/input/data/{channel['ChannelName']}"
+            target = f"{OPT_ML}/input/data/{channel['ChannelName']}"
             # The folder of a file system's directory, without Lustre's mount name at its beginning.
             names: Sequence[str] = str(source["DirectoryPath"]).strip("/").split("/")
             below = names[1:] if source["FileSystemType"] == _LUSTRE else names
@@ -138,6 +139,67 @@ def _environment(launch: TrainingLaunch) -> dict[str, str]:
     }
 
 
+# An instance's /opt/ml before the container starts, with the files that SageMaker writes. Source: developer
+# guide, "How Amazon SageMaker AI provides training information", resourceconfig and the like.
+OPT_ML = "/opt/ml"
+GROUP = "homogeneousCluster"
+INTERFACE = "eth0"
+CHECKPOINTS = f"{OPT_ML}/checkpoints"
+CHARTS = f"{OPT_ML}/output/tensorboard"
+_FOLDERS = ("code", "input/config", "input/data", "model", "output/data", "checkpoints")
+
+
+def _write_volume(job: TrainingJob, host: str, folder: Path) -> None:
+    """Make the folder that the instance sees as /opt/ml."""
+    for name in _FOLDERS:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    config = folder / "input" / "config"
+    documents = {
+        "hyperparameters": dict(job.given.get("HyperParameters") or {}),
+        "inputdataconfig": {channel["ChannelName"]: _channel(channel, job) for channel in channels(job)},
+        "resourceconfig": {
+            "current_host": host,
+            "current_instance_type": job.instance_type,
+            "current_group_name": GROUP,
+            "hosts": job.hosts,
+            "instance_groups": [
+                {"instance_group_name": GROUP, "instance_type": job.instance_type, "hosts": job.hosts}
+            ],
+            "network_interface_name": INTERFACE,
+        },
+        "init-config": {"inputMode": job.given["AlgorithmSpecification"]["TrainingInputMode"]},
+        "trainingjobconfig": {
+            name: value for name, value in job.given.items() if isinstance(value, str | list | dict | bool)
+        },
+    }
+    for name, document in documents.items():
+        (config / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def channels(job: TrainingJob) -> list[Mapping[str, Any]]:
+    return list(job.given.get("InputDataConfig") or ())
+
+
+def checkpoint_path(job: TrainingJob) -> str:
+    """Return the path of checkpoints in the container, which SageMaker copies to S3; "" if there is none."""
+    given = job.given.get("CheckpointConfig")
+    return str(given.get("LocalPath") or CHECKPOINTS) if given else ""
+
+
+def _channel(channel: Mapping[str, Any], job: TrainingJob) -> dict[str, Any]:
+    """Return a channel as in inputdataconfig.json."""
+    whole = job.given["AlgorithmSpecification"]["TrainingInputMode"]
+    found = {
+        "TrainingInputMode": channel.get("InputMode") or whole,
+        "RecordWrapperType": channel.get("RecordWrapperType") or "None",
+    }
+    if source := (channel.get("DataSource") or {}).get("S3DataSource"):
+        found["S3DistributionType"] = source.get("S3DataDistributionType") or "FullyReplicated"
+    if kind := channel.get("ContentType"):
+        found["ContentType"] = kind
+    return found
+
+
 # Training images that the yard can imitate, and their entry points. No image is ever pulled. AWS's
 # PyTorch images start `bash -m start_with_right_hostname.sh train`: bash is process 1, starts the toolkit as
 # a child and passes no signals on, so a training script gets no SIGTERM from StopTrainingJob (issue 125 of
@@ -154,7 +216,6 @@ _PYTHONS = ("python", "python3")
 PROGRAMS = "/opt/slipway-image"  # a folder in the container, first on its PATH
 START = "start_with_right_hostname.sh"
 START_SCRIPT = '#!/usr/bin/env bash\nif [ "$1" = train ]; then train; else eval "$@"; fi\n'
-_ENTRY = ["bash", "-m", START]
 _OF_ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)[:@](.+)")
 _OF_PYTORCH = re.compile(r"pytorch|smdistributed-modelparallel")
 _PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage")
@@ -189,7 +250,7 @@ def command(algorithm: Mapping[str, Any]) -> list[str]:
     arguments: Sequence[str] = algorithm.get("ContainerArguments") or ()
     entry: Sequence[str] = algorithm.get("ContainerEntrypoint") or ()
     if not entry:
-        return [*_ENTRY, *(arguments or ["train"])]
+        return ["bash", "-m", START, *(arguments or ["train"])]
     first = interpreter() if entry[0] in _PYTHONS else entry[0]
     return [first, *entry[1:], *arguments]
 

@@ -78,10 +78,6 @@ jobs: dict[tuple[str, str], TrainingJob] = {}  # (region, name) -> job, in the o
 changed = threading.Condition(threading.RLock())
 
 
-def find(name: str, region: str) -> TrainingJob | None:
-    return jobs.get((region, name))
-
-
 def instances_in_use(instance_type: str, region: str, *, is_spot: bool) -> int:
     """Return how many instances of a type jobs use, On-Demand or Spot, as SageMaker's quotas count them."""
     asked = (instance_type, region, is_spot)
