@@ -283,7 +283,6 @@ def _refuse_new_types(drawn: Blueprint, stack: Stack) -> None:
 def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSettings:
     """Return the settings; what the request leaves out stays as it was, except how failures are handled."""
     deployment = given.get("DeploymentConfig") or {}
-    tags = given.get("Tags")
     arns = given.get("NotificationARNs")
     rollback = given.get("RollbackConfiguration")
     disable_rollback = bool(given.get("DisableRollback") or deployment.get("DisableRollback"))
@@ -291,8 +290,13 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
     on_failure = given.get("OnFailure") or given.get("OnStackFailure")
     if given.get("OnFailure") and given.get("DisableRollback") is not None:
         raise validation_error("Only one of DisableRollback and OnFailure may be specified.")
+    tags = previous.tags
+    if given.get("Tags") is not None:
+        tags = {tag["Key"]: tag["Value"] for tag in given["Tags"]}
+        if reserved := [key for key in tags if key.lower().startswith("aws:")]:
+            raise validation_error(f"aws: prefixed tag key names are not allowed: {', '.join(reserved)}")
     return StackSettings(
-        tags=previous.tags if tags is None else _tags(tags),
+        tags=tags,
         capabilities=tuple(given.get("Capabilities") or ()),
         notification_arns=previous.notification_arns if arns is None else tuple(arns),
         role_arn=role_of(given, previous),
@@ -311,11 +315,3 @@ def role_of(given: Mapping[str, Any], previous: StackSettings) -> str | None:
     if found:
         assumed(found)
     return found
-
-
-def _tags(listed: list[Mapping[str, str]]) -> dict[str, str]:
-    tags = {tag["Key"]: tag["Value"] for tag in listed}
-    reserved = [key for key in tags if key.lower().startswith("aws:")]
-    if reserved:
-        raise validation_error(f"aws: prefixed tag key names are not allowed: {', '.join(reserved)}")
-    return tags

@@ -308,7 +308,14 @@ HANDLER_CODES = (
 
 def handler_reason(error: Exception, *, existing: str | None = None) -> str:
     """Return the reason of a *_FAILED event; `existing` describes the resource if it already exists."""
-    code, message = _code_and_message(error)
+    response: Any = getattr(error, "response", None)  # botocore's ClientError
+    if isinstance(error, ApiError):
+        code, message = error.code, error.message
+    elif isinstance(response, dict) and "Error" in response:
+        code, message = str(response["Error"].get("Code", "")), str(error)
+    else:
+        LOG.exception("a resource provider of the yard failed", exc_info=error)
+        code, message = "InternalFailure", f"{type(error).__name__}: {error}"
     if code in (CUSTOM_RESOURCE_FAILED, CANCELLED):
         return message
     handler_code = next((word for part, word in HANDLER_CODES if part in code), "GeneralServiceException")
@@ -324,16 +331,6 @@ def identified(resource_type: str, properties: Mapping[str, Any]) -> str | None:
     if not names or None in names:
         return None
     return f"Resource of type '{resource_type}' with identifier '{'|'.join(map(str, names))}'"
-
-
-def _code_and_message(error: Exception) -> tuple[str, str]:
-    if isinstance(error, ApiError):
-        return error.code, error.message
-    response: Any = getattr(error, "response", None)  # botocore's ClientError
-    if isinstance(response, dict) and "Error" in response:
-        return str(response["Error"].get("Code", "")), str(error)
-    LOG.exception("a resource provider of the yard failed", exc_info=error)
-    return "InternalFailure", f"{type(error).__name__}: {error}"
 
 
 def failed(verb: str, names: list[str]) -> str:

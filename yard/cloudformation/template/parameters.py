@@ -112,7 +112,9 @@ def _parameter(key: str, given: str, declaration: Mapping[str, Any], lookups: Lo
         if constraint in declaration and not all(
             check(item, declaration[constraint]) for item in _items(kind, given)
         ):
-            _refuse_value(key, constraint, declaration)
+            description = declaration.get("ConstraintDescription")
+            reason = description or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
+            _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if description else reason)
     stored = SSM_VALUE.fullmatch(kind)
     text = _stored(given, lookups) if stored else given
     inner = stored[1] if stored else kind
@@ -151,12 +153,6 @@ def _stored(name: str, lookups: Lookups) -> str:
     except KeyError:
         hint = f"; {PUBLIC_PARAMETERS}" if name.startswith("/aws/") else ""
         _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.{hint}")
-
-
-def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> None:
-    description = declaration.get("ConstraintDescription")
-    reason = description or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
-    _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if description else reason)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -139,7 +139,6 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     )
     if not granted:
         return
-    placement = group.placement_group or ""
     wanted = template_launch.TemplateLaunch(
         version=version,
         image=image,
@@ -151,7 +150,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
         tags={**tags, GROUP_TAG: group.name},
         market=market or "",
         profile=profile,
-        placement_group=placement,
+        placement_group=group.placement_group or "",
     )
     for instance in template_launch.launch(wanted, group.region):
         instance.autoscaling_group = group

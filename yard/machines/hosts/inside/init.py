@@ -93,7 +93,8 @@ class Init:
             readable, _, _ = select.select([self.yard.fileno(), awake], [], [], pause_s)
             if awake in readable:
                 os.read(awake, 4096)
-                self._reap()
+                for ended, code in processes.ended_children():
+                    self._ended(ended, code)
             if self.yard.fileno() in readable:
                 self._obey(*socket.recv_fds(self.yard, LARGEST_ORDER, _DESCRIPTORS)[:2])
             now = time.monotonic()
@@ -121,19 +122,16 @@ class Init:
         """End as a terminated instance does: send SIGTERM to all processes, and give them a little time."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
-        self._wait_for_all()
-        self.end()
-
-    def end(self) -> NoReturn:
-        """Exit: when the first process of a PID namespace ends, the kernel kills all others."""
-        os._exit(0)
-
-    def _wait_for_all(self) -> None:
         until = time.monotonic() + GOODBYE_S
         with contextlib.suppress(ChildProcessError):
             while time.monotonic() < until:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
                     time.sleep(0.01)
+        self.end()
+
+    def end(self) -> NoReturn:
+        """Exit: when the first process of a PID namespace ends, the kernel kills all others."""
+        os._exit(0)
 
     def _next_step(self) -> None:
         """Start the next boot step, also after a failed one as cloud-init does; after the last, the units."""
@@ -167,10 +165,6 @@ class Init:
             self.end()
         order = json.loads(message)
         _ORDERS[order["do"]](self, order, descriptors)
-
-    def _reap(self) -> None:
-        for ended, code in processes.ended_children():
-            self._ended(ended, code)
 
     def _ended(self, process: int, code: int) -> None:
         if process == self.step:
