@@ -47,8 +47,7 @@ class Rollback:
         """Roll back, but leave `skipped` resources as they are; None: all that cannot be restored."""
         base = self.stack.base
         assert base is not None, "nothing to go back to"
-        stuck = self._restore(base, skipped)
-        if stuck:
+        if stuck := self._restore(base, skipped):
             self._end_stuck(steps.failed("update", stuck))
             return
         if self.prefix:

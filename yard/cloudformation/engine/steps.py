@@ -111,9 +111,8 @@ class Steps:
         self._record(record, "DELETE_IN_PROGRESS")
         with self._failing(subject_of(record), "delete"):
             provider = self.surroundings.providers(record.type)
-            context = execution.begun(
-                self._context(LogicalResource.of(record)), provider, "delete", record.properties
-            )
+            plain = self._context(LogicalResource.of(record))
+            context = execution.begun(plain, provider, "delete", record.properties)
             provider.delete(context, record.resource, record.properties)
         self._record(record, "DELETE_COMPLETE")
 
@@ -249,8 +248,7 @@ class ExportTable:
     def hold(self, stack_id: str, stack_name: str, names: frozenset[str]) -> None:
         """Set what a stack imports; until it is released no other stack can change these exports."""
         with self._lock:
-            missing = sorted(names - set(self._exports))
-            if missing:
+            if missing := sorted(names - set(self._exports)):
                 raise validation_error(f"No export named {missing[0]} found")
             self._imports[stack_id] = (stack_name, names)
 

@@ -112,8 +112,7 @@ def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:
     for logical_id, resource in body["Resources"].items():
         named = resource.get("DependsOn") or []
         wanted = {named} if isinstance(named, str) else set(named)
-        unknown = sorted(wanted - known)
-        if unknown:
+        if unknown := sorted(wanted - known):
             _refuse_unresolved(unknown, "Resources")
         if logical_id in wanted:
             raise validation_error(f"Circular dependency between resources: [{logical_id}]")
@@ -130,8 +129,7 @@ def _check_block(block: str, found: Iterable[Reference], allowed: set[str], reso
         raise validation_error(
             f"Template error: instance of Fn::GetAtt references undefined resource {attributes[0]}"
         )
-    unknown = sorted({reference.logical_id for reference in found} - allowed)
-    if unknown:
+    if unknown := sorted({reference.logical_id for reference in found} - allowed):
         _refuse_unresolved(unknown, block)
 
 

@@ -106,8 +106,7 @@ def load(text: str) -> Template:
 
 
 def _check_sections(body: Mapping[str, Any]) -> None:
-    unknown = sorted(set(body) - SECTIONS)
-    if unknown:
+    if unknown := sorted(set(body) - SECTIONS):
         _refuse(f"Invalid template property or properties [{', '.join(unknown)}]")
     for name in SECTIONS - {"AWSTemplateFormatVersion", "Description", "Transform"}:
         if name in body and not isinstance(body[name], dict):
@@ -144,8 +143,7 @@ def _declaration(logical_id: str, value: Any) -> ResourceDeclaration:
     where = f"/Resources/{logical_id}"
     if not isinstance(value, dict) or not isinstance(value.get("Type"), str):
         _refuse(f"Template format error: [{where}] Every Resources object must contain a Type member.")
-    unknown = sorted(set(value) - RESOURCE_KEYS)
-    if unknown:
+    if unknown := sorted(set(value) - RESOURCE_KEYS):
         _refuse(f"Invalid template resource property '{unknown[0]}'")
     for name in ("Properties", "Metadata"):
         if not isinstance(value.get(name, {}), dict):

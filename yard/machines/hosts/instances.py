@@ -35,9 +35,8 @@ def are_pending() -> bool:
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
     """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
     backend = moto_backend("ec2", instance.region)
-    groups = {
-        group.id: group for interface in _interfaces(backend, instance.id) for group in interface.group_set
-    }
+    interfaces = _interfaces(backend, instance.id)
+    groups = {group.id: group for interface in interfaces for group in interface.group_set}
     return tuple(
         Rule(way=way, protocol=rule.ip_protocol, first=rule.from_port, last=rule.to_port, peers=peers)
         for group in groups.values()

@@ -76,9 +76,8 @@ def _check_profile(parameters: Parameters, region: str) -> None:
     templates = moto_backend("ec2", region).launch_templates
     for template in templates.values():
         if named.get("LaunchTemplateId") == template.id or named.get("LaunchTemplateName") == template.name:
-            profile = (
-                template.get_version(named.get("Version", "$Default")).data.get("IamInstanceProfile") or {}
-            )
+            data = template.get_version(named.get("Version", "$Default")).data
+            profile = data.get("IamInstanceProfile") or {}
             name = profile.get("Name") or str(profile.get("Arn", "")).rpartition("/")[2]
             consistency.refuse_new_role("autoscaling", "CreateAutoScalingGroup", name)
 

@@ -128,8 +128,7 @@ def as_template(rule: Rule, direction: str) -> dict[str, Any]:
 def delete_group(scope: ResourceScope) -> None:
     """Delete the group; refuse one that an interface still uses, as EC2 does and moto does not."""
     filters = [{"Name": "group-id", "Values": [scope.id]}]
-    used = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
-    if used:
+    if used := scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]:
         interfaces = ", ".join(item["NetworkInterfaceId"] for item in used)
         raise ApiError("DependencyViolation", f"resource {scope.id} has a dependent object: {interfaces}")
     scope.send("delete_security_group", GroupId=scope.id)
@@ -139,19 +138,14 @@ def add_rule(direction: str) -> Action:
     def create(scope: ResourceScope) -> dict[str, Any]:
         wanted = [permission(scope.properties)]
         operation = f"authorize_security_group_{direction}"
-        marked = [
-            {
-                "ResourceType": "security-group-rule",
-                "Tags": [{"Key": OWNER, "Value": scope.context.logical_id}],
-            }
-        ]
+        mark = {"Key": OWNER, "Value": scope.context.logical_id}
+        marked = [{"ResourceType": "security-group-rule", "Tags": [mark]}]
         group = scope.properties["GroupId"]
         try:
             return scope.send(operation, GroupId=group, IpPermissions=wanted, TagSpecifications=marked)
         except ApiError as error:
-            if error.code != "InvalidPermission.Duplicate" or not (
-                adopted := _default_rule(scope, direction)
-            ):
+            adopted = _default_rule(scope, direction) if error.code == "InvalidPermission.Duplicate" else None
+            if not adopted:
                 raise
             return adopted
 

@@ -17,9 +17,8 @@ from slipway.yard.services.refusals.table import Parameters, RefusalRule, matchi
 
 _PUBLIC_TAGS = rows(
     ["TagSpecifications[].Tags[].Key", "Tags[].Key"],
-    matching(
-        r"(?!(?i:aws:(?!cloudformation:))).*"
-    ),  # the yard's CloudFormation sets aws:cloudformation: tags
+    # The yard's CloudFormation sets aws:cloudformation: tags.
+    matching(r"(?!(?i:aws:(?!cloudformation:))).*"),
     "InvalidParameterValue",
     "Tag keys starting with 'aws:' are reserved for internal use",
     "EC2 user guide, Tag restrictions; quoted by its users",

@@ -70,8 +70,7 @@ def empty_bucket(scope: ResourceScope) -> None:
         return
     for page in scope.context.client("s3").get_paginator("list_object_versions").paginate(Bucket=bucket):
         listed = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-        named = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in listed]
-        if named:
+        if named := [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in listed]:
             scope.send("delete_objects", Bucket=bucket, Delete={"Objects": named})
 
 

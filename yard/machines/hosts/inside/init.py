@@ -122,16 +122,19 @@ class Init:
         """End as a terminated instance does: send SIGTERM to all processes, and give them a little time."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
-        until = time.monotonic() + GOODBYE_S
-        with contextlib.suppress(ChildProcessError):
-            while time.monotonic() < until:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    time.sleep(0.01)
+        self._wait_for_all()
         self.end()
 
     def end(self) -> NoReturn:
         """Exit: when the first process of a PID namespace ends, the kernel kills all others."""
         os._exit(0)
+
+    def _wait_for_all(self) -> None:
+        until = time.monotonic() + GOODBYE_S
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < until:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.01)
 
     def _next_step(self) -> None:
         """Start the next boot step, also after a failed one as cloud-init does; after the last, the units."""
