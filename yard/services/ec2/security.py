@@ -8,6 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
+    call,
     changeable,
     ec2_tags,
     find,
@@ -16,7 +17,15 @@ from slipway.yard.cloudformation.resources.api import (
     tag_specifications,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, ResourceScope, live, response
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Action,
+    Expression,
+    ResourceScope,
+    live,
+    prop,
+    response,
+)
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 
@@ -152,14 +161,6 @@ def add_rule(direction: str) -> Action:
     return create
 
 
-def drop_rule(direction: str) -> Action:
-    def delete(scope: ResourceScope) -> None:
-        operation = f"revoke_security_group_{direction}"
-        scope.send(operation, GroupId=scope.properties["GroupId"], SecurityGroupRuleIds=[scope.id])
-
-    return delete
-
-
 def describe_again(scope: ResourceScope) -> None:
     """Change only the description of the rule."""
     given = scope.properties
@@ -170,14 +171,11 @@ def describe_again(scope: ResourceScope) -> None:
     scope.send("modify_security_group_rules", GroupId=given["GroupId"], SecurityGroupRules=changed)
 
 
-def read_description(direction: str) -> Expression:
-    def read(scope: ResourceScope) -> Any:
+def rule_resource(direction: str, *properties: str) -> ApiResource:
+    def description(scope: ResourceScope) -> Any:
         return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
 
-    return read
-
-
-def rule_resource(direction: str, *properties: str) -> ApiResource:
+    revoke = f"revoke_security_group_{direction}"
     return ApiResource(
         service="ec2",
         create_call=add_rule(direction),
@@ -185,8 +183,8 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         describe=find("describe_security_group_rules", "SecurityGroupRules.0", SecurityGroupRuleIds=[ID]),
         attributes={"Id": ID},
         settings=(changeable("Description", put=describe_again),),
-        delete_call=drop_rule(direction),
-        reads={"Description": read_description(direction)},
+        delete_call=call(revoke, GroupId=prop("GroupId"), SecurityGroupRuleIds=[ID]),
+        reads={"Description": description},
         accepts=frozenset(
             {"CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort", *properties}
         ),

@@ -104,10 +104,6 @@ def notify(scope: ResourceScope) -> dict[str, Any]:
     return {}
 
 
-def notify_no_more(scope: ResourceScope) -> None:
-    _put_notifications(scope, {})
-
-
 def _put_notifications(scope: ResourceScope, wanted: Mapping[str, Any]) -> None:
     scope.send(
         "put_bucket_notification_configuration",
@@ -246,7 +242,7 @@ PROVIDERS: Mapping[str, Provider] = {
             setting("BucketName NotificationConfiguration", put=notify),
             setting("Managed SkipDestinationValidation", put=lambda _scope: None),
         ),
-        delete_call=notify_no_more,
+        delete_call=lambda scope: _put_notifications(scope, {}),
     ),
     "Custom::CDKBucketDeployment": _row(
         "s3",
