@@ -93,7 +93,11 @@ def _asked(environ: Environ, call: Call) -> AskedCall:
             region=call.region,
             parameters=call.parameters or {},
         )
-    bucket, key = _place(environ)
+    # Bucket and key, from the path or from a host such as BUCKET.localhost.
+    key = environ["PATH_INFO"].encode("latin-1").decode("utf-8", errors="replace").lstrip("/")
+    bucket, dot, _ = environ["HTTP_HOST"].partition(".localhost")
+    if not dot:
+        bucket, _, key = key.partition("/")
     operation = operation_of(S3, {**environ, "PATH_INFO": f"/{bucket}/{key}" if key else f"/{bucket}"})
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     found: dict[str, object] = {**query, "Bucket": bucket, "Key": key}
@@ -107,16 +111,6 @@ def _asked(environ: Environ, call: Call) -> AskedCall:
         parameters=found,
         headers={header: unquote(str(environ[name])) for name, header in names.items()},
     )
-
-
-def _place(environ: Environ) -> tuple[str, str]:
-    """Return bucket and key, from the path or from a host such as BUCKET.localhost."""
-    path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", errors="replace").lstrip("/")
-    bucket, dot, _ = environ["HTTP_HOST"].partition(".localhost")
-    if dot:
-        return bucket, path
-    bucket, _, key = path.partition("/")
-    return bucket, key
 
 
 def _keys_to_delete(environ: Environ) -> tuple[list[str], list[str]]:

@@ -15,7 +15,6 @@ from slipway.yard.gateway.protocols import Call, Reply
 
 _CALLER = f"HTTP_{CALLER_HEADER.upper().replace('-', '_')}"
 SERVER_ERROR = "InternalError"
-_SERVED = 300  # a lower status: the call succeeded
 
 
 def enter(environ: dict[str, Any], call: Call) -> None:
@@ -35,7 +34,7 @@ def enter(environ: dict[str, Any], call: Call) -> None:
 
 def leave(environ: dict[str, Any], call: Call, reply: Reply) -> bool:
     """Hide what this call has made, if that fault is on; return True if its answer gets lost."""
-    if reply.status < _SERVED:
+    if reply.status < 300:  # the call succeeded
         consistency.note(call.service, call.operation, call.parameters or {}, reply.body)
     is_change = not call.operation.startswith(throttling.READS)
     if not is_change or _caller(environ):

@@ -61,7 +61,6 @@ def read(environ: Environ) -> Signature:
     if "X-Amz-Credential" in query:
         return _of_query(query)
     if "AWSAccessKeyId" in query:
-        ends = query.get("Expires", "")
         return Signature(
             way=Way.OLD_QUERY,
             access_key_id=query["AWSAccessKeyId"],
@@ -70,7 +69,7 @@ def read(environ: Environ) -> Signature:
             service=S3,
             signed_headers=(),
             value=query.get("Signature", ""),
-            made_at=ends,
+            made_at=query.get("Expires", ""),
             token=query.get("x-amz-security-token", ""),
         )
     raise _unsigned("this one has no signature")
@@ -291,7 +290,6 @@ class _Checked(io.RawIOBase):
 
 # Computes the signature that a request should have: botocore's own signers sign the request as it arrived.
 _PLAIN_HEADERS = frozenset({"content-type", "content-length"})  # WSGI's variables for these have no HTTP_
-_AMZ = "HTTP_X_AMZ_"
 _OLD_HEADERS = frozenset({"content-md5", "content-type"})
 
 
@@ -322,7 +320,7 @@ def unsigned_headers(environ: Environ, signature: Signature) -> list[str]:
     if signature.way is Way.OLD_QUERY:
         return []
     signed = {_variable(name) for name in signature.signed_headers}
-    wanted = ["HTTP_HOST", *(name for name in environ if name.startswith(_AMZ))]
+    wanted = ["HTTP_HOST", *(name for name in environ if name.startswith("HTTP_X_AMZ_"))]
     return [name[5:].lower().replace("_", "-") for name in wanted if name not in signed]
 
 

@@ -240,7 +240,7 @@ def _compiled(pattern: str) -> Any:
     # Java writes a character beyond 16 bits as two escapes, which Python would read as two characters.
     one_escape = regex.sub(
         r"\\u(D[89AB][0-9A-F]{2})\\u(D[C-F][0-9A-F]{2})",
-        lambda pair: f"\\U{_code_point(pair[1], pair[2]):08x}",
+        lambda pair: f"\\U{0x10000 + ((int(pair[1], 16) - 0xD800) << 10) + (int(pair[2], 16) - 0xDC00):08x}",
         pattern,
         flags=regex.IGNORECASE,
     )
@@ -248,7 +248,3 @@ def _compiled(pattern: str) -> Any:
         return regex.compile(one_escape)
     except regex.error:
         return None
-
-
-def _code_point(high: str, low: str) -> int:
-    return 0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00)

@@ -180,8 +180,7 @@ class Promises:
 
 def _what_fits(need: Need, most_mib: int) -> str:
     """Return the options with which the job would fit."""
-    fewer = range(need.ranks // need.nodes - 1, 0, -1)
-    for processes in fewer:
+    for processes in range(need.ranks // need.nodes - 1, 0, -1):
         if Need(nodes=need.nodes, ranks=need.nodes * processes).mib <= most_mib:
             return f"submit it with --processes-per-node {processes}"
     nodes = (most_mib - NODE_MIB) // (NODE_MIB + RANK_MIB)

@@ -66,12 +66,7 @@ def shared_paths(environment: Any, region: str) -> dict[str, str]:
     backend = moto_backend("ec2", region)
     name, identifier = given.get("launchTemplateName"), given.get("launchTemplateId")
     template = backend.get_launch_template_by_name(name) if name else backend.get_launch_template(identifier)
-    version = given.get("version") or "$Default"
-    chosen = (
-        template.latest_version()
-        if version == "$Latest"
-        else (template.default_version() if version == "$Default" else template.get_version(version))
-    )
+    chosen = template.get_version(given.get("version") or "$Default")
     data = base64.b64decode(str(chosen.data.get("UserData") or "")).decode(errors="replace")
     found = (json.loads(text) for text in _FILES.findall(data))
     return {files["path"]: files["id"] for files in found if files.get("path") and files.get("id")}

@@ -109,11 +109,8 @@ def kept(parameters: Mapping[str, Any], *but: str) -> dict[str, Any]:
 
 def given_tags(parameters: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the tags in a call to EC2."""
-    return [
-        tag
-        for specification in parameters.get("TagSpecifications", [])
-        for tag in specification.get("Tags", [])
-    ]
+    given = parameters.get("TagSpecifications", [])
+    return [tag for specification in given for tag in specification.get("Tags", [])]
 
 
 def new_id(prefix: str) -> str:

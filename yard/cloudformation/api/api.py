@@ -92,8 +92,7 @@ def describe_events(call: StackRequest) -> Answer:
             if wanted in (None, event.operation.operation_id)
         ]
     else:
-        message = "One of ChangeSetName, OperationId or StackName must be specified"
-        raise validation_error(message)
+        raise validation_error("One of ChangeSetName, OperationId or StackName must be specified")
     if call.get("Filters", {}).get("FailedEvents"):
         shown = [one for one in shown if one["EventType"] in ("VALIDATION_ERROR", "PROVISIONING_ERROR")]
     listed, token = page(shown, call, size=100)
@@ -159,21 +158,19 @@ def validate_template(call: StackRequest) -> Answer:
 def _summary(template: Template) -> Answer:
     needed, reason = checks.capabilities(template)
     return answers.given(
-        Parameters=[_declared(key, one) for key, one in template.section("Parameters").items()],
+        Parameters=[
+            answers.given(
+                ParameterKey=key,
+                DefaultValue=None if (default := one.get("Default")) is None else str(default),
+                NoEcho=str(one.get("NoEcho", "false")).lower() == "true",
+                Description=one.get("Description"),
+            )
+            for key, one in template.section("Parameters").items()
+        ],
         Description=template.description,
         Capabilities=list(needed),
         CapabilitiesReason=reason,
         DeclaredTransforms=list(template.transforms),
-    )
-
-
-def _declared(key: str, declaration: Any) -> answers.Shown:
-    default = declaration.get("Default")
-    return answers.given(
-        ParameterKey=key,
-        DefaultValue=None if default is None else str(default),
-        NoEcho=str(declaration.get("NoEcho", "false")).lower() == "true",
-        Description=declaration.get("Description"),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,10 +12,9 @@ from slipway.yard.cloudformation.api.answers import Shown, given, page
 from slipway.yard.cloudformation.api.commands import (
     Answer,
     Intent,
+    checked_name,
     has_changes,
     intent_of,
-    malformed,
-    stack_name,
 )
 from slipway.yard.cloudformation.engine import changes, drift
 from slipway.yard.cloudformation.engine.changes import EARLY_VALIDATION, NO_CHANGES, ChangeSet
@@ -25,14 +23,11 @@ from slipway.yard.cloudformation.engine.stack import ResourceDrift, Stack
 from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError, validation_error
 
-NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
 REVIEW = "REVIEW_IN_PROGRESS"
 
 
 def create_change_set(call: StackRequest) -> Answer:
-    name = str(call.get("ChangeSetName", ""))
-    if not NAME.fullmatch(name):
-        raise malformed("changeSetName", name, NAME)
+    name = checked_name(call, "ChangeSetName")
     kind = str(call.get("ChangeSetType", "UPDATE"))
     if kind not in ("CREATE", "UPDATE"):
         raise validation_error(f"ChangeSetType is {kind}: the yard does CREATE and UPDATE.")
@@ -58,7 +53,7 @@ def _stack_for(call: StackRequest, kind: str, name: str) -> Stack:
         return call.stack()
     existing = call.engine.find(call.region, str(call.get("StackName", "")))
     if existing is None:
-        return call.engine.new_stack(call.region, stack_name(call), REVIEW)
+        return call.engine.new_stack(call.region, checked_name(call, "StackName"), REVIEW)
     if existing.status != REVIEW:
         raise validation_error(
             f"Stack [{existing.name}] already exists and cannot be created again with the changeSet [{name}]."
@@ -70,6 +65,7 @@ def _draw_up(call: StackRequest, stack: Stack, intent: Intent, name: str) -> Cha
     problems = checks.property_problems(intent.blueprint)
     reason = EARLY_VALIDATION if problems else None if has_changes(stack, intent) else NO_CHANGES
     prefix = f"arn:aws:cloudformation:{call.region}:{call.engine.account}:changeSet"
+    tags = (stack.settings.tags, intent.settings.tags)
     return ChangeSet(
         change_set_id=f"{prefix}/{name}/{uuid.uuid4()}",
         name=name,
@@ -79,12 +75,7 @@ def _draw_up(call: StackRequest, stack: Stack, intent: Intent, name: str) -> Cha
         blueprint=intent.blueprint,
         settings=intent.settings,
         operation=call.operation("CREATE_CHANGESET"),
-        changes=changes.compare(
-            stack.blueprint,
-            intent.blueprint,
-            stack.records,
-            (stack.settings.tags, intent.settings.tags),
-        ),
+        changes=changes.compare(stack.blueprint, intent.blueprint, stack.records, tags),
         problems=problems,
         reason=reason,
         execution_status="UNAVAILABLE" if reason else "AVAILABLE",

@@ -23,7 +23,7 @@ Answer = dict[str, Any]
 
 
 def create_stack(call: StackRequest) -> Answer:
-    name = stack_name(call)
+    name = checked_name(call, "StackName")
     if (existing := call.engine.find(call.region, name)) is not None:
         raise ApiError("AlreadyExistsException", f"Stack [{existing.name}] already exists")
     stack = call.engine.new_stack(call.region, name, "CREATE_IN_PROGRESS")
@@ -117,8 +117,7 @@ def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
             f"Invalid operation on stack [{stack.stack_id}]. Specify which resources to retain only when the"
             " stack is in the DELETE_FAILED state."
         )
-    unknown = sorted(set(retained) - set(stack.latest))
-    if unknown:
+    if unknown := sorted(set(retained) - set(stack.latest)):
         raise validation_error(f"Resources [{', '.join(unknown)}] do not exist in stack {stack.name}")
 
 
@@ -203,7 +202,7 @@ def get_stack_policy(call: StackRequest) -> Answer:
 
 
 # An Intent is what a request wants a stack to be: a checked blueprint, and the stack's settings.
-STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
+NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")  # of a stack or a change set
 # Parameters that the yard does not implement; ignoring one would change what happens.
 # ImportExistingResources, which the CDK's bootstrap sets, is ignored: where a resource of that name exists,
 # its creation fails and says so.
@@ -221,18 +220,15 @@ class Intent:
     settings: StackSettings
 
 
-def stack_name(call: StackRequest) -> str:
-    name = str(call.get("StackName", ""))
-    if not STACK_NAME.fullmatch(name):
-        raise malformed("stackName", name, STACK_NAME)
+def checked_name(call: StackRequest, parameter: str) -> str:
+    """Return the name in this parameter; raise ValidationError for one that CloudFormation refuses."""
+    name = str(call.get(parameter, ""))
+    if not NAME.fullmatch(name):
+        raise validation_error(
+            f"1 validation error detected: Value '{name}' at '{parameter[0].lower()}{parameter[1:]}' failed"
+            f" to satisfy constraint: Member must satisfy regular expression pattern: {NAME.pattern}"
+        )
     return name
-
-
-def malformed(member: str, name: str, pattern: re.Pattern[str]) -> ApiError:
-    return validation_error(
-        f"1 validation error detected: Value '{name}' at '{member}' failed to satisfy constraint: Member "
-        f"must satisfy regular expression pattern: {pattern.pattern}"
-    )
 
 
 def intent_of(call: StackRequest, stack: Stack) -> Intent:
@@ -283,7 +279,6 @@ def _refuse_new_types(drawn: Blueprint, stack: Stack) -> None:
 def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSettings:
     """Return the settings; what the request leaves out stays as it was, except how failures are handled."""
     deployment = given.get("DeploymentConfig") or {}
-    tags = given.get("Tags")
     arns = given.get("NotificationARNs")
     rollback = given.get("RollbackConfiguration")
     disable_rollback = bool(given.get("DisableRollback") or deployment.get("DisableRollback"))
@@ -291,8 +286,13 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
     on_failure = given.get("OnFailure") or given.get("OnStackFailure")
     if given.get("OnFailure") and given.get("DisableRollback") is not None:
         raise validation_error("Only one of DisableRollback and OnFailure may be specified.")
+    tags = previous.tags
+    if given.get("Tags") is not None:
+        tags = {tag["Key"]: tag["Value"] for tag in given["Tags"]}
+        if reserved := [key for key in tags if key.lower().startswith("aws:")]:
+            raise validation_error(f"aws: prefixed tag key names are not allowed: {', '.join(reserved)}")
     return StackSettings(
-        tags=previous.tags if tags is None else _tags(tags),
+        tags=tags,
         capabilities=tuple(given.get("Capabilities") or ()),
         notification_arns=previous.notification_arns if arns is None else tuple(arns),
         role_arn=role_of(given, previous),
@@ -311,11 +311,3 @@ def role_of(given: Mapping[str, Any], previous: StackSettings) -> str | None:
     if found:
         assumed(found)
     return found
-
-
-def _tags(listed: list[Mapping[str, str]]) -> dict[str, str]:
-    tags = {tag["Key"]: tag["Value"] for tag in listed}
-    reserved = [key for key in tags if key.lower().startswith("aws:")]
-    if reserved:
-        raise validation_error(f"aws: prefixed tag key names are not allowed: {', '.join(reserved)}")
-    return tags

@@ -114,8 +114,7 @@ class Deployment:
         return self.steps.replace(current, planned, properties)
 
     def _finish(self) -> None:
-        surroundings = self.surroundings
-        surroundings.exports.hold(self.stack.stack_id, self.stack.name, self.blueprint.imports)
+        self.surroundings.exports.hold(self.stack.stack_id, self.stack.name, self.blueprint.imports)
         left: list[str] = []
         if self.verb == "UPDATE":
             self.stack.set_status(self.operation, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")

@@ -137,10 +137,20 @@ class StackEngine:
 
     def start(self, stack: Stack, operation: Operation, work: Callable[[], None]) -> None:
         """Run the work in a thread, after an operation that it cancels. The caller holds the stack's lock."""
-        arguments = (stack, operation, work, stack.worker)
-        stack.worker = threading.Thread(
-            target=_run, args=arguments, name=f"{operation.kind}-{stack.name}", daemon=True
-        )
+        before = stack.worker
+
+        def run() -> None:
+            try:
+                if before is not None:
+                    before.join()
+                work()
+            except Exception as error:  # a bug of the yard ends the operation, too
+                LOG.exception("operation %s on stack %s broke", operation.kind, stack.name)
+                # A stack that remained in progress could be neither updated nor deleted.
+                prefix = stack.status.removesuffix("_IN_PROGRESS").removesuffix("_COMPLETE_CLEANUP")
+                stack.set_status(operation, f"{prefix}_FAILED", f"Internal failure of the yard: {error!r}")
+
+        stack.worker = threading.Thread(target=run, name=f"{operation.kind}-{stack.name}", daemon=True)
         stack.worker.start()
 
     def wait(self, stack: Stack) -> None:
@@ -156,20 +166,6 @@ class StackEngine:
     def remember(self, key: tuple[str, ...], answer: dict[str, Any]) -> None:
         with self._lock:
             self._answers[key] = answer
-
-
-def _run(
-    stack: Stack, operation: Operation, work: Callable[[], None], before: threading.Thread | None
-) -> None:
-    try:
-        if before is not None:
-            before.join()
-        work()
-    except Exception as error:  # a bug of the yard ends the operation, too
-        LOG.exception("operation %s on stack %s broke", operation.kind, stack.name)
-        # A stack that remained in progress could be neither updated nor deleted.
-        prefix = stack.status.removesuffix("_IN_PROGRESS").removesuffix("_COMPLETE_CLEANUP")
-        stack.set_status(operation, f"{prefix}_FAILED", f"Internal failure of the yard: {error!r}")
 
 
 def refuse_unless_updatable(stack: Stack, *, disable_rollback: bool) -> None:

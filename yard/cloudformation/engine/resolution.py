@@ -59,8 +59,7 @@ def resolve(planned: Planned, scope: Scope, tags: Mapping[str, str]) -> dict[str
     declared = planned.declared
     properties = intrinsics.evaluate(dict(declared.properties), scope)
     properties = with_stack_tags(declared.type, properties, tags)
-    problems = schemas.check(declared.type, properties)
-    if problems:
+    if problems := schemas.check(declared.type, properties):
         raise validation_error(
             f"Properties validation failed for resource {declared.logical_id} with message:\n"
             + "\n".join(problems)

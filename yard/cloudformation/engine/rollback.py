@@ -5,10 +5,10 @@ It also removes whole stacks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from itertools import chain
 
 from slipway.yard.cloudformation.engine import steps
 from slipway.yard.cloudformation.engine.records import Operation, Record, tags_for
@@ -47,8 +47,7 @@ class Rollback:
         """Roll back, but leave `skipped` resources as they are; None: all that cannot be restored."""
         base = self.stack.base
         assert base is not None, "nothing to go back to"
-        stuck = self._restore(base, skipped)
-        if stuck:
+        if stuck := self._restore(base, skipped):
             self._end_stuck(steps.failed("update", stuck))
             return
         if self.prefix:
@@ -104,7 +103,12 @@ class Rollback:
             self.stack.doomed.append(current)
             self.stack.note(self.operation, subject_of(old), "UPDATE_COMPLETE")
             current = old
-        properties = self._properties_of(base, planned, old)
+        properties = old.properties
+        if waits_for(dict(planned.properties)):
+            # What it refers to may have a new version or revision, even if this resource was not touched.
+            assert base.blueprint is not None
+            tags = tags_for(old.type, base.settings.tags, old.stack_tags)
+            properties = resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings), tags)
         if properties == current.properties and name not in self.stack.dirty:
             record = replace(old, resource=current.resource, properties=properties)
             last = self.stack.latest.get(record.logical_id)
@@ -114,17 +118,6 @@ class Rollback:
             record = self.steps.update(current, planned, properties)
         with self.stack.lock:
             self.stack.records[name] = record
-
-    def _properties_of(self, base: Snapshot, planned: Planned, old: Record) -> Mapping[str, Any]:
-        """Return the earlier properties; evaluate again those that refer to other resources.
-
-        A restored resource may have a new version or revision, even if this one was not touched.
-        """
-        assert base.blueprint is not None
-        if not waits_for(dict(planned.properties)):
-            return old.properties
-        tags = tags_for(old.type, base.settings.tags, old.stack_tags)
-        return resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings), tags)
 
     def _remove_new(self, base: Snapshot) -> list[str]:
         """Remove what the failed operation made; return the names of what could not be deleted."""
@@ -193,7 +186,14 @@ class Teardown:
                 self.operation, self.status_before, refusal.replace(" cannot be deleted", "", 1)
             )
             return
-        left = self._remove_all()
+        left: list[str] = []
+        blocked: set[str] = set()  # what those that could not be deleted depend on
+        for record in chain.from_iterable(self.stack.everything()):
+            if record.logical_id in blocked:
+                blocked.update(record.dependencies)
+            elif not self._remove(record):
+                left.append(record.logical_id)
+                blocked.update(record.dependencies)
         if left:
             self.stack.set_status(self.operation, "DELETE_FAILED", steps.failed("delete", left))
             return
@@ -204,19 +204,6 @@ class Teardown:
             self.stack.doomed.clear()
             self.stack.deleted_at = datetime.now(UTC)
             self.stack.set_status(self.operation, "DELETE_COMPLETE")
-
-    def _remove_all(self) -> list[str]:
-        """Remove all; return the names that could not be deleted, without those that they depend on."""
-        left: list[Record] = []
-        blocked: set[str] = set()
-        for group in self.stack.everything():
-            for record in group:
-                if record.logical_id in blocked:
-                    blocked.update(record.dependencies)
-                elif not self._remove(record):
-                    left.append(record)
-                    blocked.update(record.dependencies)
-        return [record.logical_id for record in left]
 
     def _remove(self, record: Record) -> bool:
         if record.deletion_policy.startswith("Retain") or record.logical_id in self.retained:

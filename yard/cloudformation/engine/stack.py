@@ -110,11 +110,8 @@ class Stack:
             event = self._append(operation, subject, status, reason, properties)
             # The deletion of a replaced resource is not the status of its replacement.
             current = self.records.get(subject[0])
-            if (
-                not status.startswith("DELETE")
-                or current is None
-                or subject[1] == current.resource.physical_id
-            ):
+            is_current = current is None or subject[1] == current.resource.physical_id
+            if is_current or not status.startswith("DELETE"):
                 self.latest[subject[0]] = event
 
     def _append(

@@ -111,9 +111,8 @@ class Steps:
         self._record(record, "DELETE_IN_PROGRESS")
         with self._failing(subject_of(record), "delete"):
             provider = self.surroundings.providers(record.type)
-            context = execution.begun(
-                self._context(LogicalResource.of(record)), provider, "delete", record.properties
-            )
+            plain = self._context(LogicalResource.of(record))
+            context = execution.begun(plain, provider, "delete", record.properties)
             provider.delete(context, record.resource, record.properties)
         self._record(record, "DELETE_COMPLETE")
 
@@ -249,8 +248,7 @@ class ExportTable:
     def hold(self, stack_id: str, stack_name: str, names: frozenset[str]) -> None:
         """Set what a stack imports; until it is released no other stack can change these exports."""
         with self._lock:
-            missing = sorted(names - set(self._exports))
-            if missing:
+            if missing := sorted(names - set(self._exports)):
                 raise validation_error(f"No export named {missing[0]} found")
             self._imports[stack_id] = (stack_name, names)
 
@@ -308,7 +306,14 @@ HANDLER_CODES = (
 
 def handler_reason(error: Exception, *, existing: str | None = None) -> str:
     """Return the reason of a *_FAILED event; `existing` describes the resource if it already exists."""
-    code, message = _code_and_message(error)
+    response: Any = getattr(error, "response", None)  # botocore's ClientError
+    if isinstance(error, ApiError):
+        code, message = error.code, error.message
+    elif isinstance(response, dict) and "Error" in response:
+        code, message = str(response["Error"].get("Code", "")), str(error)
+    else:
+        LOG.exception("a resource provider of the yard failed", exc_info=error)
+        code, message = "InternalFailure", f"{type(error).__name__}: {error}"
     if code in (CUSTOM_RESOURCE_FAILED, CANCELLED):
         return message
     handler_code = next((word for part, word in HANDLER_CODES if part in code), "GeneralServiceException")
@@ -324,16 +329,6 @@ def identified(resource_type: str, properties: Mapping[str, Any]) -> str | None:
     if not names or None in names:
         return None
     return f"Resource of type '{resource_type}' with identifier '{'|'.join(map(str, names))}'"
-
-
-def _code_and_message(error: Exception) -> tuple[str, str]:
-    if isinstance(error, ApiError):
-        return error.code, error.message
-    response: Any = getattr(error, "response", None)  # botocore's ClientError
-    if isinstance(response, dict) and "Error" in response:
-        return str(response["Error"].get("Code", "")), str(error)
-    LOG.exception("a resource provider of the yard failed", exc_info=error)
-    return "InternalFailure", f"{type(error).__name__}: {error}"
 
 
 def failed(verb: str, names: list[str]) -> str:

@@ -190,9 +190,8 @@ class ApiResource:
         if isinstance(self.create_call, ApiCall):
             tagged = {"Tags"} if "TagSpecifications" in self.create_call.parameters else set()
             taken = self.create_call.takes(scope) | tagged
-        later = frozenset(
-            name for setting in self.settings if setting.on_create for name in setting.properties
-        )
+        on_create = (setting for setting in self.settings if setting.on_create)
+        later = frozenset(name for setting in on_create for name in setting.properties)
         return frozenset(properties) - taken - later - self.accepts
 
     def _refuse(self, unknown: frozenset[str], what: str) -> None:
@@ -268,9 +267,8 @@ def tag_specifications(kind: str) -> Expression:
 def changes(scope: ResourceScope, of: str) -> tuple[dict[str, str], list[str]]:
     """Return the tags to set and the keys to remove."""
     old, new = as_map(scope.before, of), as_map(scope.properties, of)
-    return {key: value for key, value in new.items() if old.get(key) != value}, [
-        key for key in old if key not in new
-    ]
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    return changed, [key for key in old if key not in new]
 
 
 def as_map(properties: Properties, of: str) -> dict[str, str]:

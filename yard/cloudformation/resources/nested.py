@@ -136,31 +136,21 @@ def replaces(kind: str, path: str, old: Properties, new: Properties) -> bool:
     return rule(old, new) if rule else True
 
 
-def batch_environment(_old: Properties, new: Properties) -> bool:
-    """Return ReplaceComputeEnvironment, which is true by default."""
-    return bool(new.get("ReplaceComputeEnvironment", True))
-
-
-def vpc_tenancy(_old: Properties, new: Properties) -> bool:
-    """Return False only for dedicated to default, the one change of tenancy made in place."""
-    return bool(new.get("InstanceTenancy", "default") != "default")
-
-
-def document(_old: Properties, new: Properties) -> bool:
-    """Return True unless UpdateMethod is NewVersion; the default is Replace."""
-    return bool(new.get("UpdateMethod", "Replace") != "NewVersion")
-
-
 # EC2 stops an instance with an EBS root volume to change these; all instances of the yard have one.
 IN_PLACE_ON_EBS = ("InstanceType", "EbsOptimized", "UserData", "KernelId", "RamdiskId", "SecurityGroupIds")
 
 RULES: Mapping[str, Mapping[str, Rule]] = {
     # The group and its instances stay, except with an UpdatePolicy, which the yard does not implement.
     "AWS::AutoScaling::AutoScalingGroup": {"*": lambda _old, _new: False},
-    "AWS::Batch::ComputeEnvironment": {"*": batch_environment},
-    "AWS::EC2::VPC": {"InstanceTenancy": vpc_tenancy},
+    "AWS::Batch::ComputeEnvironment": {
+        "*": lambda _old, new: bool(new.get("ReplaceComputeEnvironment", True))
+    },
+    # From dedicated to default is the one change of tenancy made in place.
+    "AWS::EC2::VPC": {
+        "InstanceTenancy": lambda _old, new: new.get("InstanceTenancy", "default") != "default"
+    },
     "AWS::EC2::Instance": {name: lambda _old, _new: False for name in IN_PLACE_ON_EBS},
-    "AWS::SSM::Document": {"*": document},
+    "AWS::SSM::Document": {"*": lambda _old, new: new.get("UpdateMethod", "Replace") != "NewVersion"},
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -49,7 +49,13 @@ def is_only_recorded(kind: str, physical_id: str) -> bool:
     return any(record.physical_id == physical_id for record in records(kind))
 
 
-NUMBERS = ("integer", "number")
+EMPTY: Mapping[str, Callable[[], Any]] = {
+    "integer": int,
+    "number": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 NO_FORM: Mapping[str, Any] = {}
 # Ids that other types check against a pattern.
 IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}
@@ -141,15 +147,8 @@ class SchemaRecord:
             name_or_id = physical_id
             word = ARN_WORDS.get(self.type) or self.type.rpartition("::")[2].lower()
             arn = f"arn:aws:{service}:{context.region}:{context.account}:{word}/{physical_id}"
-        kind = schemas.property_type(self.type, path)
-        if kind in NUMBERS:
-            return 0
-        if kind == "boolean":
-            return False
-        if kind == "array":
-            return []
-        if kind == "object":
-            return {}
+        if empty := EMPTY.get(schemas.property_type(self.type, path)):
+            return empty()
         return arn if name.lower().endswith("arn") else name_or_id
 
 
@@ -190,14 +189,11 @@ def port(scope: ResourceScope) -> str:
     return str(scope.properties.get("Port") or next(known, "3306"))
 
 
-def queue_name(scope: ResourceScope) -> str:
+def queue_url(scope: ResourceScope) -> str:
     name = str(scope.properties["QueueName"])
     is_first_in_first_out = str(scope.properties.get("FifoQueue")).lower() == "true"
-    return f"{name}.fifo" if is_first_in_first_out and not name.endswith(".fifo") else name
-
-
-def queue_url(scope: ResourceScope) -> str:
-    return str(text(f"https://sqs.{{region}}.amazonaws.com/{{account}}/{queue_name(scope)}")(scope))
+    name += ".fifo" if is_first_in_first_out and not name.endswith(".fifo") else ""
+    return str(text(f"https://sqs.{{region}}.amazonaws.com/{{account}}/{name}")(scope))
 
 
 def load_balancer(scope: ResourceScope) -> str:

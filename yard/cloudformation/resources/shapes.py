@@ -28,7 +28,7 @@ def like(template: Any, live: Any) -> Any:
         found = {key: lookup(live, key) for key in template}
         return {key: like(template[key], value) for key, value in found.items() if value is not None}
     if isinstance(template, list):
-        return _like_list(template, _as_list(live))
+        return _like_list(template, live)
     return template if _text(template) == _text(live) else live
 
 
@@ -104,9 +104,11 @@ _CONVERTERS: Mapping[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
-def _like_list(template: list[Any], live: list[Any]) -> list[Any]:
+def _like_list(template: list[Any], live: Any) -> list[Any]:
     """Put the template's items first and in its order, so that the API's order is not reported as drift."""
-    left, matched = list(live), []
+    if isinstance(live, Mapping):
+        live = [{"Key": key, "Value": value} for key, value in live.items()]
+    left, matched = list(live) if isinstance(live, list | tuple) else [], []
     for item in template:
         twin = next((other for other in left if like(item, other) == item), None)
         if twin is not None:
@@ -124,12 +126,6 @@ def _as_mapping(live: Any) -> Mapping[str, Any]:
     if isinstance(live, list):
         return {lookup(item, "key"): lookup(item, "value") for item in live}
     return live if isinstance(live, Mapping) else {}
-
-
-def _as_list(live: Any) -> list[Any]:
-    if isinstance(live, Mapping):
-        return [{"Key": key, "Value": value} for key, value in live.items()]
-    return list(live) if isinstance(live, list | tuple) else []
 
 
 def _text(value: Any) -> Any:

@@ -160,8 +160,7 @@ def _plan(present: Mapping[str, ResourceDeclaration], scope: Scope) -> dict[str,
 
 
 def _refuse_absent(waits: frozenset[Reference], present: Mapping[str, Any], block: str) -> None:
-    absent = sorted({reference.logical_id for reference in waits} - set(present))
-    if absent:
+    if absent := sorted({reference.logical_id for reference in waits} - set(present)):
         fail(
             f"Template format error: Unresolved resource dependencies [{', '.join(absent)}] in the {block}"
             " block of the template"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from slipway.yard.cloudformation.template import references
@@ -61,8 +61,7 @@ def _find_in_map(argument: Any, scope: Scope) -> Any:
 
 def _stack_output(argument: Any, scope: Scope) -> str:
     """Return an output of another stack as it is now; the CDK writes references between stacks like this."""
-    unknown = argument.keys() - {"StackName", "OutputName", "Region", "RoleArn"}
-    if unknown:
+    if unknown := argument.keys() - {"StackName", "OutputName", "Region", "RoleArn"}:
         raise ValueError(f"it has no {', '.join(sorted(unknown))}")
     stack, output = str(argument["StackName"]), str(argument["OutputName"])
     try:
@@ -128,8 +127,7 @@ def evaluate(value: Any, scope: Scope) -> Any:
 
 def _call(name: str, argument: Any, scope: Scope) -> Any:
     evaluated = evaluate(argument, scope)
-    missing = waits_for(evaluated)
-    if missing:
+    if missing := waits_for(evaluated):
         return pending({name: evaluated}, missing)
     if name in EXTENDED and LANGUAGE_EXTENSIONS not in scope.template.transforms:
         fail(f"Template error: {name} needs Transform: {LANGUAGE_EXTENSIONS} in the template")
@@ -202,18 +200,15 @@ def _sub(argument: Any, scope: Scope) -> Any:
         for name in SUB_VARIABLE.findall(text)
         if not name.startswith("!")
     }
-    missing = waits_for(values)
-    if missing:
+    if missing := waits_for(values):
         return pending({"Fn::Sub": [text, values]}, missing)
     for name, value in values.items():
         if isinstance(value, dict | list):
             fail(f"Template error: variable {name} in Fn::Sub expression does not resolve to a string")
-    literal = SUB_VARIABLE.sub(lambda found: _substituted(found[1], values), text)
+    literal = SUB_VARIABLE.sub(
+        lambda found: f"${{{found[1][1:]}}}" if found[1].startswith("!") else to_text(values[found[1]]), text
+    )
     return scope.dynamic(literal)
-
-
-def _substituted(name: str, values: Mapping[str, Any]) -> str:
-    return "${" + name[1:] + "}" if name.startswith("!") else to_text(values[name])
 
 
 def _if(argument: Any, scope: Scope) -> Any:

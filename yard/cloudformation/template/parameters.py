@@ -69,10 +69,22 @@ def resolve(
     `given` is None for a value that stays as it was.
     """
     declared = template.section("Parameters")
-    unknown = sorted(set(given) - set(declared))
-    if unknown:
+    if unknown := sorted(set(given) - set(declared)):
         _refuse(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
-    values = {key: _chosen(key, declaration, given, previous) for key, declaration in declared.items()}
+    values: dict[str, str | None] = {}
+    for key, declaration in declared.items():
+        default = declaration.get("Default")
+        if (value := given.get(key)) is not None:
+            values[key] = value
+        elif key not in given:
+            values[key] = None if default is None else _text(default)
+        elif key in previous:
+            values[key] = previous[key].given
+        else:
+            _refuse(
+                f"Invalid input for parameter key {key}. Cannot specify usePreviousValue as true for a"
+                " parameter key not in the previous template"
+            )
     missing = [key for key, value in values.items() if value is None]
     if missing:
         _refuse(f"Parameters: [{', '.join(missing)}] must have values")
@@ -81,25 +93,6 @@ def resolve(
         for key, value in values.items()
         if value is not None
     }
-
-
-def _chosen(
-    key: str,
-    declaration: Mapping[str, Any],
-    given: Mapping[str, str | None],
-    previous: Mapping[str, Parameter],
-) -> str | None:
-    if given.get(key) is not None:
-        return given[key]
-    if key in given:
-        if key not in previous:
-            _refuse(
-                f"Invalid input for parameter key {key}. Cannot specify usePreviousValue as true for a"
-                " parameter key not in the previous template"
-            )
-        return previous[key].given
-    default = declaration.get("Default")
-    return None if default is None else _text(default)
 
 
 def _text(value: Any) -> str:
@@ -112,7 +105,9 @@ def _parameter(key: str, given: str, declaration: Mapping[str, Any], lookups: Lo
         if constraint in declaration and not all(
             check(item, declaration[constraint]) for item in _items(kind, given)
         ):
-            _refuse_value(key, constraint, declaration)
+            description = declaration.get("ConstraintDescription")
+            reason = description or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
+            _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if description else reason)
     stored = SSM_VALUE.fullmatch(kind)
     text = _stored(given, lookups) if stored else given
     inner = stored[1] if stored else kind
@@ -151,12 +146,6 @@ def _stored(name: str, lookups: Lookups) -> str:
     except KeyError:
         hint = f"; {PUBLIC_PARAMETERS}" if name.startswith("/aws/") else ""
         _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.{hint}")
-
-
-def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> None:
-    description = declaration.get("ConstraintDescription")
-    reason = description or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
-    _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if description else reason)
 
 
 def _refuse(message: str) -> NoReturn:

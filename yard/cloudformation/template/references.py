@@ -101,27 +101,22 @@ def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:
     parameters = set(body.get("Parameters") or {}) | PSEUDO_PARAMETERS
     known = set(resources)
     for block in ("Conditions", "Resources", "Outputs"):
-        found = in_expression(_referring(body.get(block) or {}))
+        parts = [
+            {key: item for key, item in value.items() if key not in ("DependsOn", "Type", "Description")}
+            if isinstance(value, dict) and len(value) > 1
+            else value
+            for value in (body.get(block) or {}).values()
+        ]
         allowed = parameters if block == "Conditions" else parameters | known
-        _check_block(block, found, allowed, known)
+        _check_block(block, in_expression(parts), allowed, known)
     for logical_id, resource in body["Resources"].items():
         named = resource.get("DependsOn") or []
         wanted = {named} if isinstance(named, str) else set(named)
-        unknown = sorted(wanted - known)
-        if unknown:
+        if unknown := sorted(wanted - known):
             _refuse_unresolved(unknown, "Resources")
         if logical_id in wanted:
             raise validation_error(f"Circular dependency between resources: [{logical_id}]")
     _check_conditions(body)
-
-
-def _referring(block: Mapping[str, Any]) -> Any:
-    return [
-        {key: item for key, item in value.items() if key not in ("DependsOn", "Type", "Description")}
-        if isinstance(value, dict) and len(value) > 1
-        else value
-        for value in block.values()
-    ]
 
 
 def _check_block(block: str, found: Iterable[Reference], allowed: set[str], resources: set[str]) -> None:
@@ -134,8 +129,7 @@ def _check_block(block: str, found: Iterable[Reference], allowed: set[str], reso
         raise validation_error(
             f"Template error: instance of Fn::GetAtt references undefined resource {attributes[0]}"
         )
-    unknown = sorted({reference.logical_id for reference in found} - allowed)
-    if unknown:
+    if unknown := sorted({reference.logical_id for reference in found} - allowed):
         _refuse_unresolved(unknown, block)
 
 
@@ -164,17 +158,15 @@ def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     for name, wanted in dependencies.items():
         sorter.add(name, *(other for other in wanted if other in dependencies))
     try:
-        return tuple(_stable(sorter, tuple(dependencies)))
+        sorter.prepare()
     except CycleError as error:
         names = ", ".join(sorted(set(error.args[1])))
         raise validation_error(f"Circular dependency between resources: [{names}]") from error
-
-
-def _stable(sorter: TopologicalSorter[str], declared: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names, those that are ready together as declared, so that every run has the same order."""
-    place = {name: index for index, name in enumerate(declared)}
-    sorter.prepare()
+    # Those that are ready together come as declared, so that every run has the same order.
+    place = {name: index for index, name in enumerate(dependencies)}
+    ordered: list[str] = []
     while sorter.is_active():
-        for name in sorted(sorter.get_ready(), key=place.__getitem__):
-            yield name
-            sorter.done(name)
+        ready = sorted(sorter.get_ready(), key=place.__getitem__)
+        ordered += ready
+        sorter.done(*ready)
+    return tuple(ordered)

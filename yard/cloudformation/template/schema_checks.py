@@ -68,11 +68,7 @@ class _Visit:
                 yield f": expected type: {expected}, found: {TYPE_NAMES.get(type(value), 'Null')}"
                 return
         for keyword, (kind, check) in KEYWORDS.items():
-            if (
-                keyword in part
-                and isinstance(value, kind)
-                and not (kind is not JSON and isinstance(value, bool))
-            ):
+            if keyword in part and isinstance(value, kind) and (kind is JSON or not isinstance(value, bool)):
                 yield from check(self, part[keyword], value, part)
 
     def holds(self, value: Any, part: Schema) -> bool:

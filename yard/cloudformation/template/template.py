@@ -106,8 +106,7 @@ def load(text: str) -> Template:
 
 
 def _check_sections(body: Mapping[str, Any]) -> None:
-    unknown = sorted(set(body) - SECTIONS)
-    if unknown:
+    if unknown := sorted(set(body) - SECTIONS):
         _refuse(f"Invalid template property or properties [{', '.join(unknown)}]")
     for name in SECTIONS - {"AWSTemplateFormatVersion", "Description", "Transform"}:
         if name in body and not isinstance(body[name], dict):
@@ -119,24 +118,22 @@ def _check_sections(body: Mapping[str, Any]) -> None:
             f"Template format error: Number of resources, {len(body['Resources'])}, is greater than"
             f" maximum allowed, {MAX_RESOURCES}"
         )
-    _refuse_serverless(body)
-    macros = [name for name in _names(body.get("Transform")) if name not in (LANGUAGE_EXTENSIONS, SERVERLESS)]
+    transforms = _names(body.get("Transform"))
+    if SERVERLESS in transforms:  # it does not change a template that has nothing to expand
+        found = [
+            f"{name} ({one.get('Type')})"
+            for name, one in body["Resources"].items()
+            if isinstance(one, dict) and str(one.get("Type")).startswith("AWS::Serverless::")
+        ]
+        if found or "Globals" in body:
+            _refuse(
+                f"The yard does not expand {', '.join(found) or 'Globals'}, which takes the macro"
+                f" {SERVERLESS}: put the expanded resources into the template"
+            )
+    macros = [name for name in transforms if name not in (LANGUAGE_EXTENSIONS, SERVERLESS)]
     if macros or "Hooks" in body:
         _refuse(
             f"The yard runs no macros or hooks: {', '.join(macros) or 'Hooks'}. Remove them for the yard."
-        )
-
-
-def _refuse_serverless(body: Mapping[str, Any]) -> None:
-    """Refuse what the Serverless transform would expand; it does not change a template without that."""
-    if SERVERLESS not in _names(body.get("Transform")):
-        return
-    kinds = {name: value.get("Type") for name, value in body["Resources"].items() if isinstance(value, dict)}
-    found = [f"{name} ({kind})" for name, kind in kinds.items() if str(kind).startswith("AWS::Serverless::")]
-    if found or "Globals" in body:
-        _refuse(
-            f"The yard does not expand {', '.join(found) or 'Globals'}, which takes the macro {SERVERLESS}:"
-            " put the expanded resources into the template"
         )
 
 
@@ -146,8 +143,7 @@ def _declaration(logical_id: str, value: Any) -> ResourceDeclaration:
     where = f"/Resources/{logical_id}"
     if not isinstance(value, dict) or not isinstance(value.get("Type"), str):
         _refuse(f"Template format error: [{where}] Every Resources object must contain a Type member.")
-    unknown = sorted(set(value) - RESOURCE_KEYS)
-    if unknown:
+    if unknown := sorted(set(value) - RESOURCE_KEYS):
         _refuse(f"Invalid template resource property '{unknown[0]}'")
     for name in ("Properties", "Metadata"):
         if not isinstance(value.get(name, {}), dict):

@@ -39,17 +39,14 @@ class Rule:
 def ruleset(rules: Iterable[Rule]) -> str:
     """Write the rules for `nft -f`, which applies all at once; as on EC2, open connections stay open."""
     given = tuple(rules)
-    chains = "".join(_chain(way, (rule for rule in given if rule.way == way)) for way in _CHAINS)
+    chains = ""
+    for way, (hook, interface, _) in _CHAINS.items():
+        tracked = "ct state established,related accept"
+        lines = sorted({line for rule in given if rule.way == way for line in _lines(rule)})
+        body = "".join(f"    {line}\n" for line in [f"{interface} lo accept", tracked, *lines])
+        chains += f"  chain {way} {{\n    type filter hook {hook} priority 0; policy drop;\n{body}  }}\n"
     mine = "table inet security_groups"  # not one of the host's own tables
     return f"{mine} {{}}\ndelete {mine}\n{mine} {{\n{chains}}}\n"
-
-
-def _chain(way: str, rules: Iterable[Rule]) -> str:
-    hook, interface, _ = _CHAINS[way]
-    tracked = "ct state established,related accept"
-    lines = sorted({line for rule in rules for line in _lines(rule)})
-    body = "".join(f"    {line}\n" for line in [f"{interface} lo accept", tracked, *lines])
-    return f"  chain {way} {{\n    type filter hook {hook} priority 0; policy drop;\n{body}  }}\n"
 
 
 def _lines(rule: Rule) -> Iterator[str]:

@@ -18,7 +18,6 @@ from slipway.yard.machines.hosts.host_store import Host, HostInstance
 from slipway.yard.moto_backends import moto_backend
 
 CLUSTER_TAG = "slipway:cluster"
-_WAYS = ("ingress", "egress")
 
 
 def wanted() -> list[HostInstance]:
@@ -36,13 +35,12 @@ def are_pending() -> bool:
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
     """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
     backend = moto_backend("ec2", instance.region)
-    groups = {
-        group.id: group for interface in _interfaces(backend, instance.id) for group in interface.group_set
-    }
+    interfaces = _interfaces(backend, instance.id)
+    groups = {group.id: group for interface in interfaces for group in interface.group_set}
     return tuple(
         Rule(way=way, protocol=rule.ip_protocol, first=rule.from_port, last=rule.to_port, peers=peers)
         for group in groups.values()
-        for way in _WAYS
+        for way in ("ingress", "egress")
         for rule in list(getattr(group, f"{way}_rules"))
         if (peers := tuple(_peers(backend, rule)))
     )
@@ -156,9 +154,8 @@ _REASON = "Client.InstanceInitiatedShutdown"
 _STOP_CHECKS = ("HealthCheck", "ReplaceUnhealthy", "Terminate")
 _SHUTTING_DOWN, _TERMINATED = ("shutting-down", 32), ("terminated", 48)
 
-groups_without_capacity: dict[
-    tuple[str, str], Any
-] = {}  # (region, name) -> group; Auto Scaling will try again
+# (region, name) -> group; Auto Scaling will try again.
+groups_without_capacity: dict[tuple[str, str], Any] = {}
 
 
 def launch_missing() -> bool:

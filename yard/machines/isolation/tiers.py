@@ -29,10 +29,6 @@ CANNOT = 77
 _CRASHED = 1
 
 
-def main(tier: str) -> NoReturn:
-    _end_with(lambda: _make(tier))
-
-
 def _end_with(attempt: Callable[[], int]) -> NoReturn:
     code = _CRASHED
     try:
@@ -181,4 +177,4 @@ def _last_line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    _end_with(lambda: _make(sys.argv[1]))

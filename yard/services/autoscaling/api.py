@@ -76,9 +76,8 @@ def _check_profile(parameters: Parameters, region: str) -> None:
     templates = moto_backend("ec2", region).launch_templates
     for template in templates.values():
         if named.get("LaunchTemplateId") == template.id or named.get("LaunchTemplateName") == template.name:
-            profile = (
-                template.get_version(named.get("Version", "$Default")).data.get("IamInstanceProfile") or {}
-            )
+            data = template.get_version(named.get("Version", "$Default")).data
+            profile = data.get("IamInstanceProfile") or {}
             name = profile.get("Name") or str(profile.get("Arn", "")).rpartition("/")[2]
             consistency.refuse_new_role("autoscaling", "CreateAutoScalingGroup", name)
 
@@ -139,7 +138,6 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     )
     if not granted:
         return
-    placement = group.placement_group or ""
     wanted = template_launch.TemplateLaunch(
         version=version,
         image=image,
@@ -151,7 +149,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
         tags={**tags, GROUP_TAG: group.name},
         market=market or "",
         profile=profile,
-        placement_group=placement,
+        placement_group=group.placement_group or "",
     )
     for instance in template_launch.launch(wanted, group.region):
         instance.autoscaling_group = group

@@ -100,16 +100,14 @@ def _tell(name: str, subscriber: Mapping[str, str], text: str) -> None:
         mail.send(subscriber["Address"], subject, text)
         return
     arn = f"arn:aws:budgets::{ACCOUNT}:budget/{name}"
-    problem = delivery.publish(
-        Publication(
-            service="budgets",
-            source_arn=arn,
-            topic_arn=subscriber["Address"],
-            subject=subject[:100],
-            message=text,
-        )
+    publication = Publication(
+        service="budgets",
+        source_arn=arn,
+        topic_arn=subscriber["Address"],
+        subject=subject[:100],
+        message=text,
     )
-    if problem:
+    if problem := delivery.publish(publication):
         delivery.lost(arn, subscriber["Address"], problem)
 
 
@@ -123,19 +121,13 @@ def _create(parameters: Parameters) -> dict[str, Any]:
 
 
 def _describe(parameters: Parameters) -> dict[str, Any]:
-    return {
-        "Budget": _counted(
-            moto_backend("budgets").describe_budget(parameters["AccountId"], parameters["BudgetName"])
-        )
-    }
+    budget = moto_backend("budgets").describe_budget(parameters["AccountId"], parameters["BudgetName"])
+    return {"Budget": _counted(budget)}
 
 
 def _describe_all(parameters: Parameters) -> dict[str, Any]:
-    return {
-        "Budgets": [
-            _counted(budget) for budget in moto_backend("budgets").describe_budgets(parameters["AccountId"])
-        ]
-    }
+    budgets = moto_backend("budgets").describe_budgets(parameters["AccountId"])
+    return {"Budgets": [_counted(budget) for budget in budgets]}
 
 
 def _counted(budget: dict[str, Any]) -> dict[str, Any]:

@@ -49,8 +49,7 @@ def put_targets(scope: ResourceScope) -> None:
 def delete_rule(scope: ResourceScope) -> None:
     """Delete the rule after its targets: EventBridge refuses to delete a rule with targets."""
     name, bus = scope.id.rpartition("|")[2], scope.properties.get("EventBusName")
-    targets = scope.send("list_targets_by_rule", Rule=name, EventBusName=bus)["Targets"]
-    if targets:
+    if targets := scope.send("list_targets_by_rule", Rule=name, EventBusName=bus)["Targets"]:
         scope.send("remove_targets", Rule=name, EventBusName=bus, Ids=[target["Id"] for target in targets])
     scope.send("delete_rule", Name=name, EventBusName=bus)
 

@@ -119,8 +119,7 @@ def _log_of(project: Mapping[str, Any], stream: str) -> dict[str, Any]:
 def _run(build: Build) -> None:
     status = "SUCCEEDED"
     for phase, act in _PHASES.items():
-        failure = _phase(build, phase, act)
-        if failure:
+        if _phase(build, phase, act):
             status = "FAILED"
             break
     with build.lock:
@@ -234,10 +233,8 @@ def _manifest(source: bytes) -> str:
 def _say(build: Build, text: str) -> None:
     """Write one line to the build's log."""
     client = build.client("logs")
-    where = {
-        "logGroupName": build.facts["logs"]["groupName"],
-        "logStreamName": build.facts["logs"]["streamName"],
-    }
+    logs = build.facts["logs"]
+    where = {"logGroupName": logs["groupName"], "logStreamName": logs["streamName"]}
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     events = [{"timestamp": now_ms, "message": f"[Container] {text}"}]
     try:

@@ -117,14 +117,6 @@ def further_addresses(scope: ResourceScope) -> list[str]:
     return [item["PrivateIpAddress"] for item in listed if not item.get("Primary")]
 
 
-def change_groups(scope: ResourceScope) -> None:
-    scope.send(
-        "modify_network_interface_attribute",
-        NetworkInterfaceId=scope.id,
-        Groups=scope.properties.get("GroupSet"),
-    )
-
-
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::EC2::LaunchTemplate": ApiResource(
         service="ec2",
@@ -241,7 +233,12 @@ PROVIDERS: Mapping[str, Provider] = {
             "PrimaryIpv6Address": lambda scope: pick(scope.live, "Ipv6Addresses.0.Ipv6Address", ""),
         },
         settings=(
-            changeable("GroupSet", put=change_groups),
+            changeable(
+                "GroupSet",
+                put=call(
+                    "modify_network_interface_attribute", NetworkInterfaceId=ID, Groups=prop("GroupSet")
+                ),
+            ),
             setting(
                 "SourceDestCheck",
                 put=call(

@@ -34,21 +34,20 @@ def _describe_status(parameters: Parameters, region: str) -> dict[str, Any]:
     found = backend.describe_instance_status(
         wanted, bool(parameters.get("IncludeAllInstances")), filters or None
     )
-    return {"InstanceStatuses": [_status(instance) for instance in found]}
-
-
-def _status(instance: Any) -> dict[str, Any]:
-    host = host_store.hosts.get(instance.id)
-    summary, detail = _PASSED
-    if host and (host.state != "failed" or host_store.is_down(host)):  # a host with mere complaints passes
-        summary, detail = _CHECKS.get(host.state, _PASSED)
-    return {
-        "AvailabilityZone": instance.availability_zone,
-        "InstanceId": instance.id,
-        "InstanceState": {"Code": instance.state_code, "Name": instance.state},
-        "InstanceStatus": _checked(summary, detail),
-        "SystemStatus": _checked(*_PASSED),
-    }
+    statuses = []
+    for instance in found:
+        host, own = host_store.hosts.get(instance.id), _PASSED
+        if host and (host.state != "failed" or host_store.is_down(host)):  # one with mere complaints passes
+            own = _CHECKS.get(host.state, _PASSED)
+        status = {
+            "AvailabilityZone": instance.availability_zone,
+            "InstanceId": instance.id,
+            "InstanceState": {"Code": instance.state_code, "Name": instance.state},
+            "InstanceStatus": _checked(*own),
+            "SystemStatus": _checked(*_PASSED),
+        }
+        statuses.append(status)
+    return {"InstanceStatuses": statuses}
 
 
 def _checked(summary: str, detail: str) -> dict[str, Any]:

@@ -151,9 +151,8 @@ _IMAGE_ID = re.compile(rb"<imageId>(ami-[0-9a-f]+)</imageId>")
 
 def registered(call: Call, reply: Reply) -> None:
     """After RegisterImage, set those on the new AMI."""
-    found = (
-        _IMAGE_ID.search(reply.body) if (call.service, call.operation) == ("ec2", "RegisterImage") else None
-    )
+    is_asked = (call.service, call.operation) == ("ec2", "RegisterImage")
+    found = _IMAGE_ID.search(reply.body) if is_asked else None
     if found is None:
         return
     given: Any = call.parameters or {}

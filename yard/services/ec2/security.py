@@ -8,6 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
+    call,
     changeable,
     ec2_tags,
     find,
@@ -16,7 +17,15 @@ from slipway.yard.cloudformation.resources.api import (
     tag_specifications,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, ResourceScope, live, response
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Action,
+    Expression,
+    ResourceScope,
+    live,
+    prop,
+    response,
+)
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 
@@ -128,8 +137,7 @@ def as_template(rule: Rule, direction: str) -> dict[str, Any]:
 def delete_group(scope: ResourceScope) -> None:
     """Delete the group; refuse one that an interface still uses, as EC2 does and moto does not."""
     filters = [{"Name": "group-id", "Values": [scope.id]}]
-    used = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
-    if used:
+    if used := scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]:
         interfaces = ", ".join(item["NetworkInterfaceId"] for item in used)
         raise ApiError("DependencyViolation", f"resource {scope.id} has a dependent object: {interfaces}")
     scope.send("delete_security_group", GroupId=scope.id)
@@ -139,31 +147,18 @@ def add_rule(direction: str) -> Action:
     def create(scope: ResourceScope) -> dict[str, Any]:
         wanted = [permission(scope.properties)]
         operation = f"authorize_security_group_{direction}"
-        marked = [
-            {
-                "ResourceType": "security-group-rule",
-                "Tags": [{"Key": OWNER, "Value": scope.context.logical_id}],
-            }
-        ]
+        mark = {"Key": OWNER, "Value": scope.context.logical_id}
+        marked = [{"ResourceType": "security-group-rule", "Tags": [mark]}]
         group = scope.properties["GroupId"]
         try:
             return scope.send(operation, GroupId=group, IpPermissions=wanted, TagSpecifications=marked)
         except ApiError as error:
-            if error.code != "InvalidPermission.Duplicate" or not (
-                adopted := _default_rule(scope, direction)
-            ):
+            adopted = _default_rule(scope, direction) if error.code == "InvalidPermission.Duplicate" else None
+            if not adopted:
                 raise
             return adopted
 
     return create
-
-
-def drop_rule(direction: str) -> Action:
-    def delete(scope: ResourceScope) -> None:
-        operation = f"revoke_security_group_{direction}"
-        scope.send(operation, GroupId=scope.properties["GroupId"], SecurityGroupRuleIds=[scope.id])
-
-    return delete
 
 
 def describe_again(scope: ResourceScope) -> None:
@@ -176,14 +171,11 @@ def describe_again(scope: ResourceScope) -> None:
     scope.send("modify_security_group_rules", GroupId=given["GroupId"], SecurityGroupRules=changed)
 
 
-def read_description(direction: str) -> Expression:
-    def read(scope: ResourceScope) -> Any:
+def rule_resource(direction: str, *properties: str) -> ApiResource:
+    def description(scope: ResourceScope) -> Any:
         return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
 
-    return read
-
-
-def rule_resource(direction: str, *properties: str) -> ApiResource:
+    revoke = f"revoke_security_group_{direction}"
     return ApiResource(
         service="ec2",
         create_call=add_rule(direction),
@@ -191,8 +183,8 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         describe=find("describe_security_group_rules", "SecurityGroupRules.0", SecurityGroupRuleIds=[ID]),
         attributes={"Id": ID},
         settings=(changeable("Description", put=describe_again),),
-        delete_call=drop_rule(direction),
-        reads={"Description": read_description(direction)},
+        delete_call=call(revoke, GroupId=prop("GroupId"), SecurityGroupRuleIds=[ID]),
+        reads={"Description": description},
         accepts=frozenset(
             {"CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort", *properties}
         ),

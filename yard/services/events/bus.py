@@ -165,14 +165,8 @@ def keep_dead_letter(rule: Any, target: Target, event: Event, problem: str) -> N
 
 
 def _to_topic(rule: Any, target: Target, event: Event) -> str | None:
-    return publish(
-        Publication(
-            service="events",
-            source_arn=rule.arn,
-            topic_arn=target["Arn"],
-            message=written(target, event),
-        )
-    )
+    text = written(target, event)
+    return publish(Publication(service="events", source_arn=rule.arn, topic_arn=target["Arn"], message=text))
 
 
 def _to_runbook(rule: Any, target: Target, event: Event) -> str | None:

@@ -72,10 +72,8 @@ def _update(parameters: Parameters, region: str) -> dict[str, Any]:
     capacity = parameters.get("StorageCapacity", known.storage_capacity)
     if capacity != known.storage_capacity:
         if capacity < known.storage_capacity:
-            before = known.storage_capacity
-            raise _bad(
-                f"storage capacity cannot shrink from {before} to {capacity} GiB: make a new file system"
-            )
+            change = f"from {known.storage_capacity} to {capacity} GiB"
+            raise _bad(f"storage capacity cannot shrink {change}: make a new file system")
         _refuse_capacity(known.file_system_type, capacity, wanted)
     known.storage_capacity = capacity
     setattr(known, attribute, wanted or None)

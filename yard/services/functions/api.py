@@ -35,32 +35,25 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     except ValueError as error:
         message = f"Could not parse request body into json: {error}"
         raise ApiError("InvalidRequestContentException", message) from error
-    answer = _KINDS[parameters.get("InvocationType") or "RequestResponse"](function, event)
-    if parameters.get("LogType") != "Tail":
-        answer.pop("LogResult", None)
-    return answer
-
-
-def reset() -> None:
-    invocation.reset()
-
-
-def _answer_now(function: DeployedFunction, event: bytes) -> dict[str, Any]:
+    kind = parameters.get("InvocationType") or "RequestResponse"
+    if kind == "DryRun":
+        return {"StatusCode": 204, "Payload": b""}
+    if kind == "Event":
+        name = f"function {function.name}"
+        threading.Thread(target=_handle, args=(function, event), name=name, daemon=True).start()
+        return {"StatusCode": 202, "Payload": b""}
     result = invocation.run(invocation.prepare(function, event, str(uuid.uuid4())))
-    error = {"FunctionError": result.error} if result.error else {}
     return {
         "StatusCode": 200,
         "Payload": result.payload,
         "ExecutedVersion": function.version,
-        "LogResult": result.tail,
-        **error,
+        **({"LogResult": result.tail} if parameters.get("LogType") == "Tail" else {}),
+        **({"FunctionError": result.error} if result.error else {}),
     }
 
 
-def _answer_later(function: DeployedFunction, event: bytes) -> dict[str, Any]:
-    name = f"function {function.name}"
-    threading.Thread(target=_handle, args=(function, event), name=name, daemon=True).start()
-    return {"StatusCode": 202, "Payload": b""}
+def reset() -> None:
+    invocation.reset()
 
 
 def _handle(function: DeployedFunction, event: bytes) -> None:
@@ -75,10 +68,3 @@ def _handle(function: DeployedFunction, event: bytes) -> None:
         if not result.error or pause_s is None:
             return
         time.sleep(real_seconds(pause_s))
-
-
-def _only_check(_function: DeployedFunction, _event: bytes) -> dict[str, Any]:
-    return {"StatusCode": 204, "Payload": b""}
-
-
-_KINDS = {"RequestResponse": _answer_now, "Event": _answer_later, "DryRun": _only_check}

@@ -271,22 +271,20 @@ def _asked(client: Any, function: str, event: Mapping[str, Any]) -> dict[str, An
 
 def refuse_functions(blueprint: Blueprint) -> None:
     """Raise ApiError that names each of them; a function that is not known yet is checked later."""
-    if found := list(_refusals(blueprint.resources)):
-        raise ApiError("ValidationError", "Template format error: " + "\n".join(found))
-
-
-def _refusals(resources: Mapping[str, Planned]) -> Iterator[str]:
-    for name, planned in resources.items():
+    found = []
+    for name, planned in blueprint.resources.items():
         kind = planned.declared.type
         if (kind in TYPES and kind != CUSTOM_RESOURCE) or not kind.startswith((CUSTOM, CUSTOM_RESOURCE)):
             continue
         token = planned.properties.get("ServiceToken")
         if isinstance(token, str) and LAMBDA not in token:
-            yield no_function(name, token)
+            found.append(no_function(name, token))
         elif sdk_calls.is_one(planned.properties):
             continue
-        elif why := _why_not(_function(token, resources)):
-            yield f"the yard cannot make {name}, {kind}: {why}"
+        elif why := _why_not(_function(token, blueprint.resources)):
+            found.append(f"the yard cannot make {name}, {kind}: {why}")
+    if found:
+        raise ApiError("ValidationError", "Template format error: " + "\n".join(found))
 
 
 def _why_not(function: Planned | None) -> str:

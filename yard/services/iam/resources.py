@@ -55,16 +55,6 @@ def as_iam_writes(scope: ResourceScope, arn: str) -> str:
     return str(known.get(arn.lower(), arn))
 
 
-def put_role_policy(scope: ResourceScope) -> None:
-    given = scope.properties
-    scope.send(
-        "put_role_policy",
-        RoleName=given["RoleName"],
-        PolicyName=given["PolicyName"],
-        PolicyDocument=versioned(given.get("PolicyDocument")),
-    )
-
-
 def on_principals(put: str, remove: str, **parameters: Any) -> Action:
     """Return the action that puts a policy on the listed principals, and removes it from former ones.
 
@@ -262,7 +252,15 @@ PROVIDERS: Mapping[str, Provider] = {
         service="iam",
         create_call=lambda _scope: {},
         identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
-        settings=(setting("PolicyDocument PolicyName RoleName", put=put_role_policy),),
+        settings=(
+            setting(
+                "PolicyDocument PolicyName RoleName",
+                put=shaped(
+                    "put_role_policy",
+                    PolicyDocument=lambda scope: versioned(scope.properties.get("PolicyDocument")),
+                ),
+            ),
+        ),
         delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
     ),
     "AWS::IAM::Role": ApiResource(

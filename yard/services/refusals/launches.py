@@ -25,7 +25,6 @@ _CODES = "EC2 API error codes"
 _PROFILE = "Value ({value}) for parameter iamInstanceProfile.%s is invalid. Invalid IAM Instance Profile %s"
 _SUBNET = ("InvalidSubnetID.NotFound", "The subnet ID '{value}' does not exist")
 _GROUP = ("InvalidGroup.NotFound", "The security group '{value}' does not exist")
-_DISK = "BlockDeviceMappings[].Ebs"
 
 
 def _rule(path: str, holds: Holds, code: str, words: str, source: str = _CODES) -> RefusalRule:
@@ -59,7 +58,7 @@ LAUNCH_RULES = (
         "hashicorp/packer and others quote it",
     ),
     _rule(
-        f"{_DISK}.SnapshotId",
+        "BlockDeviceMappings[].Ebs.SnapshotId",
         there.snapshot,
         "InvalidSnapshot.NotFound",
         "The snapshot '{value}' does not exist.",
@@ -148,9 +147,8 @@ def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
         raise volumes.invalid_value("Each network interface requires a unique device index.")
     if (0, 0) not in cards:
         raise _combination("When specifying network interfaces, you must include a device at index 0.")
-    if len(cards) > 1 and any(
-        interface.get("AssociatePublicIpAddress") for interface in data["NetworkInterfaces"]
-    ):
+    is_public = any(interface.get("AssociatePublicIpAddress") for interface in data["NetworkInterfaces"])
+    if len(cards) > 1 and is_public:
         raise _combination(
             "The associatePublicIPAddress parameter cannot be specified when launching with "
             "multiple network interfaces"
@@ -164,11 +162,8 @@ def _interfaces(data: Launch, known: InstanceType | None, _region: str) -> None:
 
 def _efa(data: Launch, known: InstanceType | None, _region: str) -> None:
     """Check EFAs. Source: EC2 user guide, "Elastic Fabric Adapter"; openshift/enhancements (words)."""
-    kinds = [
-        str(interface.get("InterfaceType") or "interface")
-        for interface in data.get("NetworkInterfaces") or ()
-    ]
-    wanted = sum(kind.startswith("efa") for kind in kinds)
+    interfaces = data.get("NetworkInterfaces") or ()
+    wanted = sum(str(each.get("InterfaceType")).startswith("efa") for each in interfaces)
     if known and wanted and not known.has_efa:
         raise ApiError("UnsupportedOperation", f"EFA interfaces are not supported on {known.name}")
     if known and wanted > known.efa_interfaces:
@@ -193,10 +188,8 @@ def _efa_of_cards(data: Launch, _known: InstanceType | None, _region: str) -> No
 def _networks(data: Launch, _known: InstanceType | None, region: str) -> None:
     """Check that groups and subnets are in one VPC. Source of the words: many users."""
     pairs = [(data.get("SubnetId"), data.get("SecurityGroupIds"))]
-    pairs += [
-        (interface.get("SubnetId"), interface.get("Groups"))
-        for interface in data.get("NetworkInterfaces") or ()
-    ]
+    interfaces = data.get("NetworkInterfaces") or ()
+    pairs += [(interface.get("SubnetId"), interface.get("Groups")) for interface in interfaces]
     for subnet, groups in pairs:
         place = there.find_subnet(subnet, region) if subnet else None
         for group in groups or ():
@@ -268,11 +261,9 @@ def _offerings(kind: str, region: str) -> Sequence[Mapping[str, str]]:
 
 def example_of(kind: str) -> str:
     """Return a type of a family such as c7g; for a type, the type itself."""
-    return (
-        kind
-        if "." in kind
-        else next((name for name in every_type.names() if name.startswith(f"{kind}.")), "")
-    )
+    if "." in kind:
+        return kind
+    return next((name for name in every_type.names() if name.startswith(f"{kind}.")), "")
 
 
 def _cards(data: Launch) -> list[tuple[int, int]]:

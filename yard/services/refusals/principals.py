@@ -89,10 +89,6 @@ def statements(text: object) -> Iterator[Mapping[str, Any]]:
 
 
 def named(value: object) -> list[str]:
-    return (
-        [value]
-        if isinstance(value, str)
-        else [str(item) for item in value]
-        if isinstance(value, list)
-        else []
-    )
+    if isinstance(value, str):
+        return [value]
+    return [str(item) for item in value] if isinstance(value, list) else []

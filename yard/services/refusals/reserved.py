@@ -15,37 +15,17 @@ from slipway.yard.services.refusals import launches, there
 from slipway.yard.services.refusals.principals import named, statements
 from slipway.yard.services.refusals.table import Parameters, RefusalRule, matching, one_of, rows
 
-_PROTOCOLS = ("-1", "tcp", "udp", "icmp", "icmpv6", "all", *map(str, range(256)))
-_SNS_PROTOCOLS = ("http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose")
 _PUBLIC_TAGS = rows(
     ["TagSpecifications[].Tags[].Key", "Tags[].Key"],
-    matching(
-        r"(?!(?i:aws:(?!cloudformation:))).*"
-    ),  # the yard's CloudFormation sets aws:cloudformation: tags
+    # The yard's CloudFormation sets aws:cloudformation: tags.
+    matching(r"(?!(?i:aws:(?!cloudformation:))).*"),
     "InvalidParameterValue",
     "Tag keys starting with 'aws:' are reserved for internal use",
     "EC2 user guide, Tag restrictions; quoted by its users",
 )
-_TEMPLATE_NAME = rows(
-    ["LaunchTemplateName"],
-    matching(r"[a-zA-Z0-9().\-/_]{3,128}"),
-    "InvalidLaunchTemplateName.MalformedException",
-    "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the "
-    "following characters: - ( ) . / _.",
-    "EC2 API error codes",
-)
-_PARAMETER_NAME = rows(
-    ["Name"],
-    matching(r"[A-Za-z0-9_.\-/]+"),
-    "ValidationException",
-    'Parameter name: can\'t be prefixed with "ssm" (case-insensitive). If formed as a path, it can consist '
-    "of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the "
-    "following 3 symbols .-_",
-    "Systems Manager user guide, Requirements for parameter names; quoted by its users",
-)
 _PROTOCOL = rows(
     ["IpPermissions[].IpProtocol"],
-    one_of(_PROTOCOLS),
+    one_of(("-1", "tcp", "udp", "icmp", "icmpv6", "all", *map(str, range(256)))),
     "InvalidParameterValue",
     "Invalid value '{value}' for IP protocol. Unknown protocol.",
     "hashicorp/terraform-provider-aws issue 1793",
@@ -60,7 +40,14 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
     ),
     "ec2:AuthorizeSecurityGroupEgress": _PROTOCOL,
     "ec2:AuthorizeSecurityGroupIngress": _PROTOCOL,
-    "ec2:CreateLaunchTemplate": _TEMPLATE_NAME,
+    "ec2:CreateLaunchTemplate": rows(
+        ["LaunchTemplateName"],
+        matching(r"[a-zA-Z0-9().\-/_]{3,128}"),
+        "InvalidLaunchTemplateName.MalformedException",
+        "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and "
+        "the following characters: - ( ) . / _.",
+        "EC2 API error codes",
+    ),
     "ec2:CreateSecurityGroup": rows(
         ["VpcId"],
         lambda value, region: value in moto_backend("ec2", region).vpcs,
@@ -110,12 +97,20 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
     ),
     "sns:Subscribe": rows(
         ["Protocol"],
-        one_of(_SNS_PROTOCOLS),
+        one_of(["http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose"]),
         "InvalidParameter",
         "Invalid parameter: Amazon SNS does not support this protocol string: {value}",
         "SNS API reference, Subscribe; quoted by its users",
     ),
-    "ssm:PutParameter": _PARAMETER_NAME,
+    "ssm:PutParameter": rows(
+        ["Name"],
+        matching(r"[A-Za-z0-9_.\-/]+"),
+        "ValidationException",
+        'Parameter name: can\'t be prefixed with "ssm" (case-insensitive). If formed as a path, it can '
+        "consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, "
+        "numbers and the following 3 symbols .-_",
+        "Systems Manager user guide, Requirements for parameter names; quoted by its users",
+    ),
 }
 
 

@@ -286,10 +286,8 @@ def _scaling(parameters: Parameters, region: str) -> None:
     data = launches.template_data(named, region) if named else None
     if data is None:
         return
-    kinds = [override.get("InstanceType") for override in mixed.get("Overrides") or ()] or [
-        data.get("InstanceType")
-    ]
-    for kind in kinds:
+    kinds = [override.get("InstanceType") for override in mixed.get("Overrides") or ()]
+    for kind in kinds or [data.get("InstanceType")]:
         try:
             launches.refuse_launch({**data, "InstanceType": kind}, region)
         except ApiError as error:

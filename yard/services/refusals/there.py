@@ -42,9 +42,8 @@ def prefix_list(identifier: str, region: str) -> bool:
 
 def endpoint_service(name: str, region: str) -> bool:
     """Return True for the services of AWS and of this account; those of other accounts count as existing."""
-    is_of_account = any(
-        name == service.service_name for service in moto_backend("ec2", region).configurations.values()
-    )
+    own = moto_backend("ec2", region).configurations.values()
+    is_of_account = any(name == service.service_name for service in own)
     return is_of_account or ".vpce." in name or name in _endpoint_services(region)
 
 

@@ -87,11 +87,8 @@ UNSEEN = (
 
 
 def cors(scope: ResourceScope) -> dict[str, Any]:
-    return {
-        "CORSRules": [
-            renamed(rule, CORS_WORDS) for rule in scope.properties["CorsConfiguration"]["CorsRules"]
-        ]
-    }
+    rules = scope.properties["CorsConfiguration"]["CorsRules"]
+    return {"CORSRules": [renamed(rule, CORS_WORDS) for rule in rules]}
 
 
 def website(scope: ResourceScope) -> dict[str, Any]:
@@ -170,9 +167,8 @@ def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | 
 
 def create_bucket(scope: ResourceScope) -> dict[str, Any]:
     region, name = scope.context.region, scope.properties["BucketName"]
-    if find("head_bucket", "ResponseMetadata", Bucket=name)(
-        scope
-    ):  # in us-east-1 S3 would answer 200 for an own bucket
+    # In us-east-1 S3 would answer 200 for an own bucket.
+    if find("head_bucket", "ResponseMetadata", Bucket=name)(scope):
         raise ApiError("BucketAlreadyOwnedByYou", f"{name} already exists")
     # us-east-1 is the only region that must not be named.
     constraint = None if region == "us-east-1" else {"LocationConstraint": region}

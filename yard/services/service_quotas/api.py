@@ -24,9 +24,8 @@ Parameters = Mapping[str, Any]
 
 def _of_known_service(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if parameters.get("ServiceCode", "ec2") not in SERVICE_NAMES:
-        reason = (
-            f"it has only the quotas of {' and '.join(SERVICE_NAMES)}, not of '{parameters['ServiceCode']}'"
-        )
+        known = " and ".join(SERVICE_NAMES)
+        reason = f"it has only the quotas of {known}, not of '{parameters['ServiceCode']}'"
         raise not_emulated("service-quotas", operation, reason=reason)
     return _ANSWERS[operation](parameters, region)
 
@@ -42,9 +41,8 @@ def _list(parameters: Parameters, region: str, *, as_default: bool = False) -> d
 
 def _request(parameters: Parameters, region: str) -> dict[str, Any]:
     made = quotas.request(_known(parameters), parameters["DesiredValue"], region)
-    wake = threading.Timer(
-        quotas.approval_s(), reconciler.wake
-    )  # groups then launch what the old quota prevented
+    # Groups then launch what the old quota prevented.
+    wake = threading.Timer(quotas.approval_s(), reconciler.wake)
     wake.daemon = True
     wake.start()
     return {"RequestedQuota": _requested(made)}
@@ -58,10 +56,9 @@ def _history(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _requested(asked: QuotaRequest) -> dict[str, Any]:
     quota = _described(asked.code, asked.region, as_default=False)
+    names = ("ServiceCode", "ServiceName", "QuotaCode", "QuotaName", "QuotaArn")
     return {
-        **{
-            name: quota[name] for name in ("ServiceCode", "ServiceName", "QuotaCode", "QuotaName", "QuotaArn")
-        },
+        **{name: quota[name] for name in names},
         "Id": asked.id,
         "DesiredValue": asked.vcpus,
         "Status": asked.status,

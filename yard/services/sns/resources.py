@@ -33,22 +33,11 @@ SUBSCRIPTION_ATTRIBUTES = (
 )
 
 
-def topic_attribute(name: str) -> Setting:
-    return setting(
-        name,
-        put=call("set_topic_attributes", TopicArn=ID, AttributeName=name, AttributeValue=prop(name, "")),
-    )
-
-
-def subscription_attribute(name: str) -> Setting:
-    return setting(
-        name,
-        put=call(
-            "set_subscription_attributes",
-            SubscriptionArn=ID,
-            AttributeName=name,
-            AttributeValue=prop(name, ""),
-        ),
+def attributes(operation: str, names: str, **which: Any) -> tuple[Setting, ...]:
+    """Return a Setting for each attribute; `which` names the topic or the subscription in the call."""
+    return tuple(
+        setting(name, put=call(operation, **which, AttributeName=name, AttributeValue=prop(name, "")))
+        for name in names.split()
     )
 
 
@@ -132,7 +121,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
         attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},
         settings=(
-            *(topic_attribute(name) for name in TOPIC_ATTRIBUTES.split()),
+            *attributes("set_topic_attributes", TOPIC_ATTRIBUTES, TopicArn=ID),
             setting("Subscription", put=subscribe),
             tags(ResourceArn=ID),
         ),
@@ -151,7 +140,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         identity=response("SubscriptionArn"),
         attributes={"Arn": ID},
-        settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES.split()),
+        settings=attributes("set_subscription_attributes", SUBSCRIPTION_ATTRIBUTES, SubscriptionArn=ID),
         delete_call=call("unsubscribe", SubscriptionArn=ID),
         accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
     ),

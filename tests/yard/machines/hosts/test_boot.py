@@ -16,7 +16,7 @@ from slipway.jobs.cli.cli import cli
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
-from slipway.yard.machines.hosts.planning import own_units
+from slipway.yard.machines.hosts.planning import real_boot
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.state import remove_tree
 from tests.yard.machines.hosts.conftest import Site, Vpc, mime
@@ -62,7 +62,7 @@ def vpc(site: Site) -> Iterator[Vpc]:
 @pytest.fixture(scope="module")
 def host(site: Site, vpc: Vpc) -> str:
     """Boot a host whose units fail in several ways after a reboot."""
-    files = {f"{own_units.UNITS}/circle.service": CIRCLE, f"{own_units.UNITS}/fails.service": FAILS}
+    files = {f"{real_boot.UNITS}/circle.service": CIRCLE, f"{real_boot.UNITS}/fails.service": FAILS}
     (name,) = vpc.start("nodes", vpc.security_group("members"), 1, UserData=user_data(FIRST_BOOT, files))
     return name
 
@@ -119,8 +119,8 @@ def test_systemd_is_the_first_process_and_cloud_init_reads_ec2s_metadata(
 def test_nothing_that_this_machine_starts_is_started_on_a_host(site: Site, vpc: Vpc, host: str) -> None:
     """This machine's databases, timers and mail do not run on a host."""
     links = ("-type", "l", "-name", "*.*", "!", "-lname", "/dev/null")
-    listed = site.on(host, "find", own_units.UNITS, *links, "-printf", "%f\n").out
-    ours = {path.rpartition("/")[2] for path in own_units.plan(is_slurm=False)["links"]}
+    listed = site.on(host, "find", real_boot.UNITS, *links, "-printf", "%f\n").out
+    ours = {path.rpartition("/")[2] for path in real_boot.units(is_slurm=False)["links"]}
     assert set(listed.split()) <= ours | {"circle.service", "fails.service"}
     assert site.on(host, "ls", "/etc/init.d").code != 0
     assert site.on(host, "systemctl", "is-enabled", "run-rpc_pipefs.mount").out == "masked\n"  # the kernel's

@@ -18,7 +18,7 @@ from slipway.jobs.words.names import NOT_JOINED_METRIC
 from slipway.yard.machines.hosts import host_session, host_store
 from slipway.yard.machines.hosts import host_session as checkup
 from slipway.yard.machines.hosts.host_store import MOST_BYTES, Console, Host, HostInstance
-from slipway.yard.machines.hosts.planning import aws_command, own_files, own_units
+from slipway.yard.machines.hosts.planning import aws_command, own_files, real_boot
 from tests.infra.boot.node import Node, mpi_parameters
 from tests.yard.conftest import REGION, RunningYard, point_at
 
@@ -128,11 +128,11 @@ def test_what_is_no_question_gets_no_answer(asks: Host, asked: bytes) -> None:
 
 
 def test_a_host_with_this_machines_files_starts_the_units_of_the_image_word_for_word() -> None:
-    plan = own_units.plan(is_slurm=False)
+    plan = real_boot.units(is_slurm=False)
     unit = "/usr/lib/systemd/system/slipway-node.service"
     assert "slipway-node serve" in plan["written"][unit]["text"]
-    assert plan["links"][f"{own_units.UNITS}/cloud-init.target.wants/slipway-node.service"] == unit
-    assert f"{own_units.UNITS}/timers.target.wants/slipway-watchdog.timer" in plan["links"]
+    assert plan["links"][f"{real_boot.UNITS}/cloud-init.target.wants/slipway-node.service"] == unit
+    assert f"{real_boot.UNITS}/timers.target.wants/slipway-watchdog.timer" in plan["links"]
     assert plan["written"]["/usr/lib/slipway/boot.sh"]["mode"] == 0o755
     assert {"/etc/systemd", "/etc/init.d", "/etc/fstab", "/var/lib/cloud"} <= set(plan["removed"])
 

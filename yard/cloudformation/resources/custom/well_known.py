@@ -70,8 +70,7 @@ def empty_bucket(scope: ResourceScope) -> None:
         return
     for page in scope.context.client("s3").get_paginator("list_object_versions").paginate(Bucket=bucket):
         listed = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-        named = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in listed]
-        if named:
+        if named := [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in listed]:
             scope.send("delete_objects", Bucket=bucket, Delete={"Objects": named})
 
 
@@ -103,10 +102,6 @@ def drop_logs(scope: ResourceScope) -> None:
 def notify(scope: ResourceScope) -> dict[str, Any]:
     _put_notifications(scope, scope.properties["NotificationConfiguration"])
     return {}
-
-
-def notify_no_more(scope: ResourceScope) -> None:
-    _put_notifications(scope, {})
 
 
 def _put_notifications(scope: ResourceScope, wanted: Mapping[str, Any]) -> None:
@@ -247,7 +242,7 @@ PROVIDERS: Mapping[str, Provider] = {
             setting("BucketName NotificationConfiguration", put=notify),
             setting("Managed SkipDestinationValidation", put=lambda _scope: None),
         ),
-        delete_call=notify_no_more,
+        delete_call=lambda scope: _put_notifications(scope, {}),
     ),
     "Custom::CDKBucketDeployment": _row(
         "s3",

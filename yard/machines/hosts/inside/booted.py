@@ -43,8 +43,9 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
             init.listen(("127.0.0.1", plan["port"])),
             init.listen(init.METADATA),
             init.listen((init.METADATA[0], plan["open_port"])),
-            _datagrams((plan["resolver"], DNS)),
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
         ]
+        listeners[-1].bind((plan["resolver"], DNS))
         tell(yard, {"event": "up"}, [output, *(listener.fileno() for listener in listeners)])
         for descriptor in (output, *(listener.detach() for listener in listeners)):
             os.close(descriptor)
@@ -52,12 +53,6 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
     finally:
         tell(yard, {"event": "failed", "why": traceback.format_exc()}, [])
         os._exit(1)
-
-
-def _datagrams(address: tuple[str, int]) -> socket.socket:
-    found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    found.bind(address)
-    return found
 
 
 @dataclass(slots=True)
@@ -87,9 +82,17 @@ class HeldHost:
                 self._obey(*socket.recv_fds(self.yard, init.LARGEST_ORDER, _DESCRIPTORS)[:2])
 
     def command(self, order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        """Start a command in the host; a deputy process here waits for it and exits with its code."""
         argv = ("env", *(f"{name}={value}" for name, value in order["environment"].items()), *order["argv"])
-        process, group = _start_inside(self.boot, argv, self.plan["environment"], descriptors)
-        self.inside[process] = _Inside(order["id"], group)
+        reading, writing = os.pipe()
+        deputy = os.fork()
+        if deputy == 0:
+            os.close(reading)
+            _be_deputy(self.boot, argv, self.plan["environment"], descriptors, writing)
+        os.close(writing)
+        group = int(os.read(reading, 32) or b"0")  # 0 if nothing was started
+        os.close(reading)
+        self.inside[deputy] = _Inside(order["id"], group)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -143,24 +146,6 @@ _ORDERS: Mapping[str, Callable[[HeldHost, Mapping[str, Any], Sequence[int]], Non
     "shut-down": HeldHost.shut_down,
     "reboot": HeldHost.reboot,
 }
-
-
-def _start_inside(
-    boot: nspawn.Boot, argv: Sequence[str], environment: Mapping[str, str], output: Sequence[int]
-) -> tuple[int, int]:
-    """Start a command in the host; a deputy process here waits for it and exits with its code.
-
-    Return the deputy's pid and the command's process group, which is 0 if nothing was started.
-    """
-    reading, writing = os.pipe()
-    deputy = os.fork()
-    if deputy == 0:
-        os.close(reading)
-        _be_deputy(boot, argv, environment, output, writing)
-    os.close(writing)
-    group = int(os.read(reading, 32) or b"0")
-    os.close(reading)
-    return deputy, group
 
 
 def _be_deputy(

@@ -93,7 +93,8 @@ class Init:
             readable, _, _ = select.select([self.yard.fileno(), awake], [], [], pause_s)
             if awake in readable:
                 os.read(awake, 4096)
-                self._reap()
+                for ended, code in processes.ended_children():
+                    self._ended(ended, code)
             if self.yard.fileno() in readable:
                 self._obey(*socket.recv_fds(self.yard, LARGEST_ORDER, _DESCRIPTORS)[:2])
             now = time.monotonic()
@@ -167,10 +168,6 @@ class Init:
             self.end()
         order = json.loads(message)
         _ORDERS[order["do"]](self, order, descriptors)
-
-    def _reap(self) -> None:
-        for ended, code in processes.ended_children():
-            self._ended(ended, code)
 
     def _ended(self, process: int, code: int) -> None:
         if process == self.step:

@@ -28,7 +28,6 @@ LINKS = {
 OWN = {"tmp": "1777", "var/tmp": "1777", "run": "755"}  # empty at boot
 # Hides this machine's disks: user data would make file systems on disks that it finds here.
 _DISKS = ("sys/block", "sys/class/block", "sys/dev/block")
-_COPIED = ("etc",)
 _EMPTY = ("root", "home", "opt", "srv", "mnt", "var/log", "var/lib", "var/spool", "var/tmp")
 PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -104,9 +103,8 @@ def _copied(base: Path, _plan: Plan) -> Path:
             except OSError:  # kernels before 5.11, and folders with mounts in them
                 kernel.bind(str(source), target)
                 home.make_read_only(target)
-    for name in _COPIED:
-        with contextlib.suppress(shutil.Error):  # some files only root may read
-            shutil.copytree(Path("/", name), root / name, symlinks=True)
+    with contextlib.suppress(shutil.Error):  # some files only root may read
+        shutil.copytree("/etc", root / "etc", symlinks=True)
     return root
 
 

@@ -79,9 +79,8 @@ def environment(root: Path, base: Mapping[str, str], metadata: socket.socket) ->
 
 def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.UserData) -> dict[str, Any]:
     """Return the host's plan; user data's files are written, but its scripts would change this machine."""
-    said = " ".join(
-        f'"{name}={value}"' for name, value in variables.items() if name.startswith(("AWS_", "SLI"))
-    )
+    shown = {name: value for name, value in variables.items() if name.startswith(("AWS_", "SLI"))}
+    said = " ".join(f'"{name}={value}"' for name, value in shown.items())
     config = SSHD_CONFIG.format(root=root, port=SSH_PORT, address=address, variables=said)
     files = {
         f"{VENV}/bin/slipway-node": own_files.program(f"{root}{VENV}", own_files.NODE_MODULE),

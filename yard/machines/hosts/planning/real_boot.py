@@ -1,20 +1,26 @@
 """Changes the tree of a host that boots systemd and cloud-init, where it has to differ from its AMI.
 
-To add a file for every such host: a line of `files`. What only this machine's files need is in own_units.py.
+To add a file for every such host: a line of `files`. A host that boots this machine's own files starts the
+units of an AMI, not those that this machine runs: a Debian unit that each host starts is a line of _ENABLED.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files as files_of
 from pathlib import Path
 from typing import Any
 
+from slipway.jobs.words import slurm
+from slipway.yard import bounded_yaml
 from slipway.yard.machines import storage
 from slipway.yard.machines.hosts.host_store import HostInstance
 from slipway.yard.machines.hosts.inside import cgroups, nft_door
-from slipway.yard.machines.hosts.planning import own_units, systemd
+from slipway.yard.machines.hosts.planning import systemd
 from slipway.yard.machines.isolation.tiers import programs
 
 OPEN_PORT = 8773  # once a port of EC2's metadata service; cloud-init still knows http://instance-data:8773
@@ -80,7 +86,7 @@ def of_tree(
     writable = [(source, target) for source, target in mounts if source not in tree["read_only"]]
     changed: Mapping[str, Any] = {"removed": [], "links": {}, "written": {}}
     if is_own:
-        changed = own_units.plan(is_slurm=is_slurm, is_bare=is_bare)
+        changed = units(is_slurm=is_slurm, is_bare=is_bare)
     return {
         **tree,
         "mounts": writable,
@@ -89,7 +95,7 @@ def of_tree(
         "links": {
             **tree["links"],
             **changed["links"],
-            **{f"{own_units.UNITS}/{unit}": "/dev/null" for unit in _MASKED},
+            **{f"{UNITS}/{unit}": "/dev/null" for unit in _MASKED},
         },
         "written": {**tree["written"], **changed["written"]},
     }
@@ -113,3 +119,92 @@ _PLAIN = ("PATH", "HOME", "LANG")  # left out: systemd sets its own
 
 def _file(text: str, mode: int = 0o644) -> dict[str, Any]:
     return {"text": text, "mode": mode}
+
+
+# The units of a host that boots this machine's own files. A host must not start this machine's databases and
+# timers; our own units are taken from the image's component unchanged.
+UNITS = "/etc/systemd/system"
+VENDOR = "/lib/systemd/system"
+# Unit -> the folder in which Debian's package links it to enable it.
+_ENABLED = {
+    "cloud-init-local.service": "cloud-init.target.wants",
+    "cloud-init.service": "cloud-init.target.wants",
+    "cloud-config.service": "cloud-init.target.wants",
+    "cloud-final.service": "cloud-init.target.wants",
+    "ssh.service": "multi-user.target.wants",
+}
+_LINKS = {
+    f"{UNITS}/default.target": f"{VENDOR}/multi-user.target",
+    f"{UNITS}/sshd.service": f"{VENDOR}/ssh.service",  # cloud-init is ordered before this name
+}
+# Removed from the host's tree: this machine's units, disks and logs, and its cloud-init's settings and state.
+_REMOVED = (
+    "/etc/cloud/cloud-init.disabled",
+    "/etc/crypttab",
+    "/etc/fstab",
+    "/etc/init.d",
+    "/etc/systemd",
+    "/var/lib/cloud",
+    "/var/lib/systemd",
+    "/var/log/journal",
+)
+# systemctl(1), enable: key in [Install] -> suffix of the folder that gets a link.
+_INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
+
+
+def units(*, is_slurm: bool, is_bare: bool = False) -> dict[str, Any]:
+    """Return the part of a host's plan with its units; a bare host gets ours from its user data."""
+    written = {} if is_bare else _image_files(is_slurm=is_slurm)
+    links = {f"{UNITS}/{wants}/{unit}": f"{VENDOR}/{unit}" for unit, wants in _ENABLED.items()}
+    logs = Path("/var/log").glob("cloud-init*")
+    found = Path("/etc/cloud/cloud.cfg.d").glob("*.cfg")
+    settings = [path for path in found if path.name != "05_logging.cfg"]  # that is of its Debian package
+    return {
+        "removed": [*_REMOVED, *map(str, (*Path("/etc").glob("rc?.d"), *logs, *settings))],
+        "links": {**links, **_LINKS, **dict(_wanted(written))},
+        "written": written,
+    }
+
+
+@lru_cache(maxsize=2)
+def _image_files(*, is_slurm: bool) -> dict[str, dict[str, Any]]:
+    """Return the files that a bake would write: path -> text and mode."""
+    return {
+        # For Slurm's daemons: files relative to /.
+        **dict(_tree("infra/boot/agents/slurm") if is_slurm else _of_component()),
+        # What the component node-boot installs, and what is in a Slurm cluster's AMI.
+        **dict(_installed("infra/boot", "/usr/lib/slipway", 0o755)),
+        **dict(_installed("infra/boot/units", "/usr/lib/systemd/system", 0o644)),
+        **dict(_installed("jobs/platforms/slurm/scripts", slurm.SCRIPTS, 0o755)),
+    }
+
+
+def _of_component() -> Iterator[tuple[str, dict[str, Any]]]:
+    text = files_of("slipway").joinpath("infra/components/slipway-node.yaml").read_text(encoding="utf-8")
+    phases = {phase["name"]: phase["steps"] for phase in bounded_yaml.load(text)["phases"]}
+    given = [file for step in phases["build"] if step["action"] == "CreateFile" for file in step["inputs"]]
+    for file in given:
+        mode = file.get("permissions", 0o644)  # YAML reads 0644 as an octal number, but "0644" as text
+        yield file["path"], {"text": file["content"], "mode": mode if isinstance(mode, int) else int(mode, 8)}
+
+
+def _tree(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    folder = Path(str(files_of("slipway").joinpath(source)))
+    for file in folder.rglob("*.conf"):
+        yield f"/{file.relative_to(folder)}", {"text": file.read_text(encoding="utf-8"), "mode": 0o644}
+
+
+def _installed(source: str, target: str, mode: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    folder = files_of("slipway").joinpath(source)
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if file.is_file():
+            yield f"{target}/{file.name}", {"text": file.read_text(encoding="utf-8"), "mode": mode}
+
+
+def _wanted(written: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the links that `systemctl enable` makes."""
+    for path, file in written.items():
+        for word, kind in _INSTALL.items():
+            for targets in re.findall(rf"^{word}=(.*)$", file["text"], re.MULTILINE):
+                for target in targets.split():
+                    yield f"{UNITS}/{target}.{kind}/{Path(path).name}", path
