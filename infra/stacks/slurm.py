@@ -18,7 +18,7 @@ from slipway.infra.patterns.access.records import publish_target
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.foundation import NodeFoundation
-from slipway.infra.patterns.nodes.boot import boot_parameters, mounted
+from slipway.infra.patterns.nodes.boot import boot_parameters
 from slipway.infra.patterns.nodes.launch_template import (
     FleetMachine,
     NodeTemplate,
@@ -28,7 +28,6 @@ from slipway.infra.patterns.nodes.launch_template import (
 from slipway.infra.patterns.nodes.network_interfaces import (
     capacity_block_of,
     efa_interface_count,
-    node_security_group,
     placement_group,
     purchase,
 )
@@ -39,6 +38,9 @@ from slipway.infra.patterns.slurm.node_groups import (
     SlurmNodeGroup,
     add_queue,
     login_node,
+    scratch_mount,
+    scratch_parameters,
+    slurm_security_group,
     workers,
 )
 from slipway.infra.patterns.slurm.slurm_access import (
@@ -50,7 +52,7 @@ from slipway.infra.patterns.slurm.slurm_access import (
     run_document_name,
 )
 from slipway.infra.patterns.statements import ACCOUNT_ID
-from slipway.infra.patterns.storage.file_systems import MountRules, SharedFiles
+from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.slurm import QUEUE
 from slipway.jobs.words.targets import SlurmTarget
@@ -70,10 +72,7 @@ class SlurmStack(DeclaredStack):
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         self._base, self._scratch = base, scratch
         self._image_id = node_image_id(self, ami_parameter_of(cluster))
-        # Of nodes and controller: AWS PCS's own interface and they must reach each other.
-        self.security_group_id = node_security_group(self, cluster, base)
-        if scratch is not None:
-            MountRules(self, "ScratchRules", nodes=self.security_group_id, files=scratch)
+        self.security_group_id = slurm_security_group(self, cluster, base, scratch)
         self._scheduler = Scheduler(
             self,
             "Scheduler",
@@ -121,11 +120,10 @@ class SlurmStack(DeclaredStack):
 
     def _boot_parameters(self, machines: Machines) -> Mapping[str, object]:
         """Return what a first boot reads, and what the prolog looks for on a worker."""
-        storage, scratch, cluster = self._base.storage, self._scratch, machines.cluster
+        storage, cluster = self._base.storage, machines.cluster
         return {
             **boot_parameters(cluster, storage.files, machines.membership),
-            **({"scratch_files": mounted(scratch)} if scratch else {}),
-            "scratch_mount": scratch.mount_point if scratch else None,
+            **scratch_parameters(self._scratch),
             "account": ACCOUNT_ID,
             "bucket": storage.bucket.bucket_name,
             "log_group": self._base.job_logs.name,
@@ -160,7 +158,7 @@ class SlurmStack(DeclaredStack):
             efa_interfaces=efa_interface_count(cluster),
             file_system_id=storage.files.file_system_id,
             file_system_mount=storage.files.mount_point,
-            scratch_mount=self._scratch.mount_point if self._scratch else None,
+            scratch_mount=scratch_mount(self._scratch),
             has_internet=cluster.egress is Egress.NAT,
             capacity_block=capacity_block_of(cluster),
             container=container_of(cluster),

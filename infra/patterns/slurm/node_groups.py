@@ -19,10 +19,13 @@ from constructs import Construct
 from slipway.infra.declare.node_images import ami_parameter_of, login_type_of, node_image_of, slurm_release
 from slipway.infra.declare.types import Market, SlurmCluster
 from slipway.infra.patterns.encryption import EncryptedLogGroup
-from slipway.infra.patterns.nodes.boot import LOGIN_MEMBERSHIP, SLURM_MEMBERSHIP, Membership
+from slipway.infra.patterns.foundation import Foundation
+from slipway.infra.patterns.nodes.boot import LOGIN_MEMBERSHIP, SLURM_MEMBERSHIP, Membership, mounted
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
+from slipway.infra.patterns.nodes.network_interfaces import node_security_group
 from slipway.infra.patterns.observability.alarms import LAUNCH_FAILURES, launch_namespace
 from slipway.infra.patterns.slurm.slurm_access import MachineRole
+from slipway.infra.patterns.storage.file_systems import MountRules, SharedFiles
 from slipway.jobs.words.catalogue.hardware import gres_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import controller_name, derived_name
@@ -134,6 +137,29 @@ def _devices(type_: InstanceType) -> _Group.SlurmConfigurationProperty | None:
             _Group.SlurmCustomSettingProperty(parameter_name="Gres", parameter_value=gres)
         ],
     )
+
+
+# What the machines share besides their home: their security group, and a scratch if one is declared.
+
+
+def slurm_security_group(
+    scope: Construct, cluster: SlurmCluster, base: Foundation, scratch: SharedFiles | None
+) -> str:
+    """Make the group of nodes and controller: AWS PCS's own interface and they must reach each other."""
+    group = node_security_group(scope, cluster, base)
+    if scratch is not None:
+        MountRules(scope, "ScratchRules", nodes=group, files=scratch)
+    return group
+
+
+def scratch_mount(scratch: SharedFiles | None) -> str | None:
+    return scratch.mount_point if scratch else None
+
+
+def scratch_parameters(scratch: SharedFiles | None) -> Mapping[str, object]:
+    """Return what a first boot reads of the scratch."""
+    mount = {"scratch_mount": scratch_mount(scratch)}
+    return {"scratch_files": mounted(scratch), **mount} if scratch else mount
 
 
 # The managed controller of Slurm, and the queue that takes its jobs. Its name is fixed, so CloudFormation

@@ -59,7 +59,7 @@ def refresh(job_id: str, target: SlurmTarget) -> Found[SlurmTarget] | None:
     return _found(record, answer, target, refused_workers([record.name], answer, target)) if record else None
 
 
-def is_known(_job_id: str, _target: SlurmTarget) -> bool:
+def is_known(job_id: str, target: SlurmTarget) -> bool:
     """Return False: Slurm lists each job that it has under its name.
 
     The id says nothing, since a cluster that is deployed again counts from 1.
