@@ -132,7 +132,14 @@ def _problems(job: Job) -> Iterator[Problem]:
     yield from _out_of_range("repeat", job.repeat, 0, MOST_REPEATS)
     yield from _out_of_range("--processes-per-node", job.processes_per_node, 1, MOST_PROCESSES)
     if job.array is not None:
-        yield from _problems_of_array(job.array)
+        found = _ARRAY.fullmatch(job.array)
+        if found is None or not 1 <= int(found[1]) < MOST_ELEMENTS or found[2] == "0":
+            yield Problem(
+                where="--array",
+                message=f"{_show(job.array)} is no array; allowed is 0-1 to 0-{MOST_ELEMENTS - 1}, and "
+                "0-15%4 for at most 4 at a time",
+                hint="the numbers of an array begin with 0, and each job does one share of the work",
+            )
     for name, value in job.settings.items():
         yield from _problems_of_setting(name, value)
     for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):
@@ -144,17 +151,6 @@ def _problems(job: Job) -> Iterator[Problem]:
 def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
     if value is not None and not low <= value <= high:
         yield Problem(where=where, message=f"is {shown(value)}; allowed is {low} to {high}", hint=why)
-
-
-def _problems_of_array(array: str) -> Iterator[Problem]:
-    found = _ARRAY.fullmatch(array)
-    if found is None or not 1 <= int(found[1]) < MOST_ELEMENTS or found[2] == "0":
-        yield Problem(
-            where="--array",
-            message=f"{_show(array)} is no array; allowed is 0-1 to 0-{MOST_ELEMENTS - 1}, and 0-15%4 for at "
-            "most 4 at a time",
-            hint="the numbers of an array begin with 0, and each job does one share of the work",
-        )
 
 
 def _problems_of_setting(name: str, value: str) -> Iterator[Problem]:
