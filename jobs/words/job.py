@@ -145,7 +145,15 @@ def _problems(job: Job) -> Iterator[Problem]:
     for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):
         if place is not None:
             yield from _problems_of_place(where, place)
-    yield from _problems_of_dependencies(job.depends_on)
+    if len(job.depends_on) > MOST_DEPENDENCIES:
+        yield Problem(
+            where="--depends-on",
+            message=f"names {len(job.depends_on)} jobs; at most {MOST_DEPENDENCIES} are allowed",
+        )
+    for name in job.depends_on:
+        if not name or _refused_character(name):
+            message = f"{_show(name)} is not a job's name or id"
+            yield Problem(where="--depends-on", message=message, hint="slipway status --all")
 
 
 def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
@@ -185,19 +193,6 @@ def _problems_of_place(where: str, place: str) -> Iterator[Problem]:
         yield Problem(
             where=where, message=f"{_show(place)} is neither a path nor a URL", hint="write s3://BUCKET/KEY"
         )
-
-
-def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
-    where = "--depends-on"
-    if len(names) > MOST_DEPENDENCIES:
-        yield Problem(
-            where=where, message=f"names {len(names)} jobs; at most {MOST_DEPENDENCIES} are allowed"
-        )
-    for name in names:
-        if not name or _refused_character(name):
-            yield Problem(
-                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway status --all"
-            )
 
 
 def _refused_character(text: str) -> str:
