@@ -16,7 +16,6 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.estimate import throughput
 from slipway.jobs.estimate.evidence.calibrations import Known, find_calibration, fit_measurement, merged
 from slipway.jobs.estimate.evidence.measurements import (
-    Measurement,
     decode_measurements,
     encode_measurements,
     our_measurements,
@@ -133,8 +132,13 @@ def _learn_run(rate: RunRate, *, dry_run: bool, as_json: bool) -> None:
             f"the model cannot meet {row.sequences_per_second:g} sequences a second, which is more than the "
             f"devices' peak or the traffic of a step leaves time for: it stays at {after:g}"
         )
+
+    def with_row(text: str) -> str:
+        rows = decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
+        return encode_measurements([*(each for each in rows if each.run != row.run), row])
+
     if not dry_run:
-        _add(row)
+        say(f"written to {update(CALIBRATION, with_row)}")
     record = {**asdict(row), "before": before, "after": after}
     print_record(CALIBRATE_COLUMNS, record, as_json=as_json)
     if dry_run:
@@ -145,12 +149,3 @@ def _predicted(rate: RunRate, known: Known) -> float:
     asked = rate.asked
     made = throughput(asked.model, asked.cluster, asked.layout, known.calibration)
     return round(made.sequences_per_second, 4)
-
-
-def _add(row: Measurement) -> None:
-    def with_row(text: str) -> str:
-        rows = decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
-        kept = [each for each in rows if each.run != row.run]
-        return encode_measurements([*kept, row])
-
-    say(f"written to {update(CALIBRATION, with_row)}")

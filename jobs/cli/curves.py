@@ -96,19 +96,22 @@ def report_curve_command(job: str | None, rows: int, wanted: tuple[str, ...], as
         Column(name=f"beside{number}", title=name, align="right", absent="-")
         for number, name in enumerate(metrics)
     ]
+    drawn = [
+        {
+            **asdict(point),
+            "curve": bar(point.loss, highest),
+            **({} if as_json else {column.name: point.metrics.get(column.title) for column in more}),
+        }
+        for point in shown
+    ]
     print_table(
         f"{found.run.name}: {_how_far(all_points[-1])}",
         (*CURVE_COLUMNS, *more, _DRAWN),
-        [_row(point, () if as_json else metrics, highest) for point in shown],
+        drawn,
         as_json=as_json,
     )
     if left := [name for name in known if name not in metrics]:
         say(f"it also reports {', '.join(left)}: --metric NAME")
-
-
-def _row(point: Point, metrics: Sequence[str], highest: float) -> dict[str, object]:
-    others = {f"beside{number}": point.metrics.get(name) for number, name in enumerate(metrics)}
-    return {**asdict(point), "curve": bar(point.loss, highest), **others}
 
 
 def _how_far(last: Point) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from slipway.jobs.cli.estimate_views import percent
+from slipway.jobs.cli.estimate_views import percent, rounded
 from slipway.jobs.estimate.estimates import PARTS, Estimate, PricedHardware
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.work import memory
@@ -29,11 +29,6 @@ def _seconds(value: object) -> str:
     return f"{value:,.2f} s" if value >= 1 else f"{value * 1e3:,.1f} ms"
 
 
-def _gib(value: object) -> str:
-    assert isinstance(value, float)
-    return f"{value:,.1f}"
-
-
 _SHARED = (
     Column(name="share", align="right", format=percent),
     Column(name="bar", title=""),
@@ -47,7 +42,7 @@ STEP_COLUMNS = (
 MEMORY_COLUMNS = (
     Column(name="nodes", align="right"),
     Column(name="part", title="of a device's memory", format=lambda name: HELD[str(name)]),
-    Column(name="gib", title="takes", unit="GiB", align="right", format=_gib),
+    Column(name="gib", title="takes", unit="GiB", align="right", format=rounded(1)),
     *_SHARED,
 )
 

@@ -104,7 +104,13 @@ def image_bake_command(
 
 
 def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
-    build = _start(bakery)
+    images = baking.images_of(bakery)
+    if build := baking.running_image(images):
+        say(f"{build} is already being baked")
+    else:
+        baking.refuse_newer_parent(bakery)
+        request = baking.bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
+        build = baking.send(request, client("imagebuilder", bakery.region))
     if not wait:
         say(f"{build} is being baked; to follow it: slipway image bake {bakery.name} --wait")
         _show(bakery, None, build, [], as_json=as_json)
@@ -126,17 +132,6 @@ def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
     for each in left_out:
         say(f"left out: {each}")
     _show(bakery, manifest, build, left_out, as_json=as_json)
-
-
-def _start(bakery: Bakery) -> str:
-    images = baking.images_of(bakery)
-    running = baking.running_image(images)
-    if running:
-        say(f"{running} is already being baked")
-        return running
-    baking.refuse_newer_parent(bakery)
-    request = baking.bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
-    return baking.send(request, client("imagebuilder", bakery.region))
 
 
 def _follow(bakery: Bakery, build: str, now: Callable[[str], None]) -> tuple[dict[str, object], list[str]]:

@@ -13,7 +13,7 @@ from slipway.jobs.cli.completing import complete_type
 from slipway.jobs.cli.options import finite
 from slipway.jobs.estimate.inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates, update
 from slipway.jobs.estimate.inputs.price_list import ask_rates, ask_spot_rates
-from slipway.jobs.estimate.prices import Rate, decode_rates, encode_rates, known_rates
+from slipway.jobs.estimate.prices import decode_rates, encode_rates, known_rates
 from slipway.jobs.output import Column, json_option, print_record, print_table, progress, say, warn
 from slipway.jobs.words.catalogue.instances import (
     InstanceType,
@@ -278,8 +278,15 @@ def instance_refresh_prices_command(regions: tuple[str, ...], names: tuple[str, 
         found, missing = ask_spot_rates(wanted, asked) if spot else ask_rates(wanted, asked, now)
     for name in missing:
         warn(f"AWS lists no {'Spot ' if spot else ''}price of {name}")
-    if found:
-        say(f"{len(found)} prices written to {_keep(found)}")
+    if not found:
+        return
+
+    def with_found(text: str) -> str:
+        before = decode_rates(text, str(own_path(REFRESHED_PRICES))) if text else ()
+        rows = {(rate.instance_type, rate.region, rate.term): rate for rate in (*before, *found)}
+        return encode_rates(rows[key] for key in sorted(rows))
+
+    say(f"{len(found)} prices written to {update(REFRESHED_PRICES, with_found)}")
 
 
 def _rows(names: Sequence[str]) -> list[dict[str, object]]:
@@ -293,12 +300,3 @@ def _rows(names: Sequence[str]) -> list[dict[str, object]]:
         key = rate.instance_type, rate.region, rate.term
         holds.setdefault(key, {**asdict(rate), "written": place})
     return [holds[key] for key in sorted(holds)]
-
-
-def _keep(found: Sequence[Rate]) -> str:
-    def with_found(text: str) -> str:
-        before = decode_rates(text, str(own_path(REFRESHED_PRICES))) if text else ()
-        rows = {(rate.instance_type, rate.region, rate.term): rate for rate in (*before, *found)}
-        return encode_rates(rows[key] for key in sorted(rows))
-
-    return str(update(REFRESHED_PRICES, with_found))

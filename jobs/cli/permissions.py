@@ -44,19 +44,17 @@ def cluster_permissions_command(cluster: str, purpose: str, account: str | None)
     say_project()
     declared = declared_cluster(cluster)
     is_baked = isinstance(declared, NodeCluster) and build_type(declared) is not None
+    if not (account := account or declared.account):
+        answer = ask(reader("sts", declared.region), "GetCallerIdentity")
+        if isinstance(answer, Unanswered):
+            raise no_answer(answer, "sign in to AWS, or give --account")
+        account = str(answer["Account"])
     place = PolicyScope(
         cluster=declared.name,
         kind=declared.kind.value,
         region=declared.region,
-        account=account or declared.account or _own_account(declared.region),
+        account=account,
         image=(booted_image(declared) or "") if is_baked and isinstance(declared, NodeCluster) else "",
     )
     print_text(json.dumps(policy(purpose, place), indent=2))
     say(f"allows to {PURPOSES[purpose]}, on {declared.name} in {place.account}, {declared.region}")
-
-
-def _own_account(region: str) -> str:
-    answer = ask(reader("sts", region), "GetCallerIdentity")
-    if isinstance(answer, Unanswered):
-        raise no_answer(answer, "sign in to AWS, or give --account")
-    return str(answer["Account"])

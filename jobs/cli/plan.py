@@ -11,7 +11,6 @@ import click
 from slipway.jobs.cli.options import finite
 from slipway.jobs.output import (
     Column,
-    Row,
     json_option,
     print_json,
     print_table,
@@ -29,7 +28,7 @@ from slipway.jobs.plan.search.diff import (
     dollars_of_job,
     summary,
 )
-from slipway.jobs.plan.search.explain import Alternative, ModeExplanation
+from slipway.jobs.plan.search.explain import ModeExplanation
 from slipway.jobs.plan.search.model import Plan
 from slipway.jobs.plan.search.refusals import words_of
 from slipway.jobs.words.text import dollars, money, printable
@@ -297,7 +296,21 @@ def print_explanation(found: ModeExplanation) -> None:
     print_text(f"\n{printable(each.job)}: {words_of(each.mode)}, {clock(each.start)} to {clock(each.end)}")
     print_text(f"why: {found.why}")
     print_text(f"next best: {found.next_best}")
-    print_table("", ALTERNATIVES, [_alternative(option) for option in found.alternatives], as_json=False)
+    rows = []
+    for other in found.alternatives:
+        mode = other.option.mode
+        row = {
+            "mode": words_of(mode),
+            "time": clock(other.option.seconds),
+            "error": f"± {mode.error:.0%}" if mode.error else mode.source,
+            "device_hours": f"{other.device_hours:,.2f}",
+            "usd": other.option.dollars,
+            "makespan": clock(other.makespan),
+            "plan_usd": other.dollars,
+            "note": "chosen" if other.is_chosen else f"misses {other.misses}" if other.misses else "",
+        }
+        rows.append(row)
+    print_table("", ALTERNATIVES, rows, as_json=False)
 
 
 def print_diff(found: PlanDiff) -> None:
@@ -309,18 +322,3 @@ def print_diff(found: PlanDiff) -> None:
         f"{len(found.changes)} jobs changed, {found.same} are as before; makespan {seconds}, "
         f"cost {'+' if found.dollars >= 0 else '-'}{money(abs(found.dollars))} USD"
     )
-
-
-def _alternative(alternative: Alternative) -> Row:
-    mode = alternative.option.mode
-    note = "chosen" if alternative.is_chosen else f"misses {alternative.misses}" if alternative.misses else ""
-    return {
-        "mode": words_of(mode),
-        "time": clock(alternative.option.seconds),
-        "error": f"± {mode.error:.0%}" if mode.error else mode.source,
-        "device_hours": f"{alternative.device_hours:,.2f}",
-        "usd": alternative.option.dollars,
-        "makespan": clock(alternative.makespan),
-        "plan_usd": alternative.dollars,
-        "note": note,
-    }

@@ -13,7 +13,7 @@ import click
 from slipway.jobs.output import print_text, say
 
 if TYPE_CHECKING:
-    from slipway.jobs.clusters.machines import EnteredNode, EnteredNodes
+    from slipway.jobs.clusters.machines import EnteredNodes
 
 _KEYS = ("id_ed25519.pub", "id_rsa.pub")  # EC2 Instance Connect accepts these two kinds
 _MOST_BYTES = 4096  # bytes of a key (API reference of EC2 Instance Connect)
@@ -84,24 +84,23 @@ def ssh_command(
 def ssh_config(machines: EnteredNodes, place: str, key: Path) -> str:
     """Return a config with which ssh, and programs that run it, reach each machine by Systems Manager."""
     _read_key(key)
-    return "\n".join(_host(machines, place, machine, key.absolute()) for machine in machines.listed)
-
-
-def _host(machines: EnteredNodes, place: str, machine: EnteredNode, key: Path) -> str:
-    """Write one host of ssh_config(5). It names the cluster, since a job may end before its machine."""
-    own = key.with_suffix("")
-    target = machines.target
-    words = ["ssh", target.name, machine.instance_id, "--stdio", "--key", str(key), "--region", target.region]
-    lines = [
-        f"Host slipway-{place}-{machine.number}",
-        f"  HostName {machine.instance_id}",
-        f"  User {machine.user}",
-        f'  IdentityFile "{_escaped(str(own if own.is_file() else key))}"',
-        "  IdentitiesOnly yes",
-        "  StrictHostKeyChecking accept-new",
-        f"  ProxyCommand {_escaped(shlex.join(_proxy(words)))}",
-        "",
-    ]
+    key = key.absolute()
+    own, target = key.with_suffix(""), machines.target
+    options = ["--stdio", "--key", str(key), "--region", target.region]
+    lines: list[str] = []
+    for machine in machines.listed:
+        # The command names the cluster, since a job may end before its machine.
+        command = _proxy(["ssh", target.name, machine.instance_id, *options])
+        lines += [
+            f"Host slipway-{place}-{machine.number}",
+            f"  HostName {machine.instance_id}",
+            f"  User {machine.user}",
+            f'  IdentityFile "{_escaped(str(own if own.is_file() else key))}"',
+            "  IdentitiesOnly yes",
+            "  StrictHostKeyChecking accept-new",
+            f"  ProxyCommand {_escaped(shlex.join(command))}",
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -129,33 +129,20 @@ def _end(
     """Print the record of the job; with --follow only after the job has ended."""
     from slipway.jobs.cli.jobs import follow_to_end
     from slipway.jobs.submit.find import refresh
-
-    if answers.follow:
-        say(f"{submitted.prepared.name} is {submitted.job_id}")
-    found = refresh(submitted.job_id, submitted.prepared.target)
-    run = follow_to_end(found, say) if answers.follow else found.run
-    print_record(columns, {**_row(submitted, run.state.value), **more}, as_json=answers.as_json)
-    name = submitted.prepared.name
-    if submitted.existed and found.run.state.value == "failed":
-        raise SlipwayError(
-            f"{name} failed before, and nothing was started",
-            hint=f"slipway explain {name}; --again submits it once more",
-        )
-    if answers.follow and run.state.value != "succeeded":
-        raise click.exceptions.Exit(1)
-
-
-def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
     from slipway.jobs.words.launch_environment import timeout_seconds
     from slipway.jobs.words.run import SECONDS_PER_HOUR
 
     prepared = submitted.prepared
-    job, target = prepared.job, prepared.target
-    return {
-        "name": prepared.name,
+    name, job, target = prepared.name, prepared.job, prepared.target
+    if answers.follow:
+        say(f"{name} is {submitted.job_id}")
+    found = refresh(submitted.job_id, target)
+    run = follow_to_end(found, say) if answers.follow else found.run
+    row = {
+        "name": name,
         "id": submitted.job_id,
         "existed": submitted.existed,
-        "state": state,
+        "state": run.state.value,
         "target": target.name,
         "recipe": job.recipe,
         "nodes": job.nodes,
@@ -167,3 +154,11 @@ def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
         "ceiling": asdict(prepared.ceiling),
         "bought": prepared.bought,
     }
+    print_record(columns, {**row, **more}, as_json=answers.as_json)
+    if submitted.existed and found.run.state.value == "failed":
+        raise SlipwayError(
+            f"{name} failed before, and nothing was started",
+            hint=f"slipway explain {name}; --again submits it once more",
+        )
+    if answers.follow and run.state.value != "succeeded":
+        raise click.exceptions.Exit(1)

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,16 +59,25 @@ def read_folder(
     Files are opened only to look for secrets, after all checks of sizes and links.
     """
     path = path.absolute()  # as errors name it
-    found = []
+    files, skipped = [], []
     for name in list_names(path):
-        with suppress(FileNotFoundError):  # deleted since git listed it
-            found.append((name, os.lstat(path / name)))
-    files = tuple(_file(path, name, status) for name, status in found if _is_carried(status))
-    folder = ProjectFolder(
-        path=path,
-        files=files,
-        skipped=tuple(name for name, status in found if not _is_carried(status)),
-    )
+        try:
+            status = os.lstat(path / name)
+        except FileNotFoundError:  # deleted since git listed it
+            continue
+        is_link = stat.S_ISLNK(status.st_mode)
+        if not is_link and not stat.S_ISREG(status.st_mode):
+            skipped.append(name)
+            continue
+        file = ProjectFile(
+            name=name,
+            size_bytes=0 if is_link else status.st_size,
+            is_program=bool(status.st_mode & stat.S_IXUSR),
+            link=str((path / name).readlink()) if is_link else None,
+            stamp=stamp_of(status),
+        )
+        files.append(file)
+    folder = ProjectFolder(path=path, files=tuple(files), skipped=tuple(skipped))
     if not files:
         raise CannotShip(
             f"{printable(str(path))} holds no file that would be sent",
@@ -102,21 +110,6 @@ def ignored_words(folder: ProjectFolder, words: Sequence[str]) -> Iterator[str]:
         name = os.path.normpath(word)
         if not name.startswith(("/", "..")) and name not in sent and _is_file(folder.path / name):
             yield word
-
-
-def _is_carried(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
-
-
-def _file(folder: Path, name: str, status: os.stat_result) -> ProjectFile:
-    is_link = stat.S_ISLNK(status.st_mode)
-    return ProjectFile(
-        name=name,
-        size_bytes=0 if is_link else status.st_size,
-        is_program=bool(status.st_mode & stat.S_IXUSR),
-        link=str((folder / name).readlink()) if is_link else None,
-        stamp=stamp_of(status),
-    )
 
 
 def _refuse_secrets(folder: ProjectFolder) -> None:

@@ -16,15 +16,7 @@ from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.submit.curve import Point as Step
 from slipway.jobs.words.text import duration, money
 
-_HEADINGS = (
-    *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
-    *("time", "USD", "tokens/USD", "basis"),
-)
 _DRAWN_TIMES = 10
-_FRONT_HEADINGS = (
-    *("where", "nodes", "verdict", "seq/s", "time", "nine of ten", "USD", "nine of ten", "basis"),
-    "price of",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +123,28 @@ def _scaling_section(
         text="The shade should hold nine of ten such rates. "
         "The dashed line is the rate of the smallest size for every node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", line, measured),
-        table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(size) for size in sizes]),
+        table=PageTable(
+            caption="by size",
+            headings=(
+                *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
+                *("time", "USD", "tokens/USD", "basis"),
+            ),
+            rows=[
+                (
+                    str(size.nodes),
+                    str(size.devices),
+                    f"{size.sequences_per_second:,.2f}",
+                    f"{size.sequences_per_second_per_device:,.2f}",
+                    f"{size.efficiency:.1%}",
+                    f"{size.memory_gib:.1f} of {size.usable_gib:.1f}",
+                    _time(size.hours),
+                    _dollars(size.usd),
+                    "unknown" if size.tokens_per_dollar is None else f"{size.tokens_per_dollar:,}",
+                    f"{size.word}, {_band(size.band)}",
+                )
+                for size in sizes
+            ],
+        ),
     )
 
 
@@ -177,7 +190,10 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
         chart=cost_against_time("Cost against time", points, units=scale.units, chosen=place.name),
         table=PageTable(
             caption="sizes that no other surely beats",
-            headings=_FRONT_HEADINGS,
+            headings=(
+                *("where", "nodes", "verdict", "seq/s", "time", "nine of ten", "USD", "nine of ten"),
+                *("basis", "price of"),
+            ),
             rows=[_front_row(each, verdict, compared.priced_at) for each, verdict in unbeaten],
         ),
     )
@@ -212,21 +228,6 @@ def _run_section(run: RunBesideEstimate) -> Section:
         title="Measured beside estimated",
         text=text,
         chart=over_steps("Rate over the run", curve, run.predicted),
-    )
-
-
-def _row(estimate: Estimate) -> tuple[str, ...]:
-    return (
-        str(estimate.nodes),
-        str(estimate.devices),
-        f"{estimate.sequences_per_second:,.2f}",
-        f"{estimate.sequences_per_second_per_device:,.2f}",
-        f"{estimate.efficiency:.1%}",
-        f"{estimate.memory_gib:.1f} of {estimate.usable_gib:.1f}",
-        _time(estimate.hours),
-        _dollars(estimate.usd),
-        "unknown" if estimate.tokens_per_dollar is None else f"{estimate.tokens_per_dollar:,}",
-        f"{estimate.word}, {_band(estimate.band)}",
     )
 
 

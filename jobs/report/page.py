@@ -54,6 +54,10 @@ class Page:
 
 def render(page: Page) -> str:
     style = files("slipway.jobs.report").joinpath("page.css").read_text(encoding="utf-8")
+    items = "".join(
+        f"<li><b>{safe_text(fact.value)}</b><span>{safe_text(fact.what)}</span></li>" for fact in page.facts
+    )
+    facts = f'<ul class="facts">{items}</ul>' if items else ""
     sections = "\n".join(_section(each, number) for number, each in enumerate(page.sections))
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -70,7 +74,7 @@ def render(page: Page) -> str:
 <main>
 <h1>{safe_text(page.title)}</h1>
 <p class="lead">{safe_text(page.lead)}</p>
-{_facts(page.facts)}
+{facts}
 {sections}
 <h2>What the numbers rest on</h2>
 {"".join(f'<p class="note">{safe_text(note)}</p>' for note in page.notes)}
@@ -78,15 +82,6 @@ def render(page: Page) -> str:
 </body>
 </html>
 """
-
-
-def _facts(facts: Sequence[Fact]) -> str:
-    if not facts:
-        return ""
-    items = "".join(
-        f"<li><b>{safe_text(fact.value)}</b><span>{safe_text(fact.what)}</span></li>" for fact in facts
-    )
-    return f'<ul class="facts">{items}</ul>'
 
 
 def _section(section: Section, number: int) -> str:

@@ -15,7 +15,7 @@ from slipway.jobs.submit.curve import thinned
 from slipway.jobs.submit.logs import LogLine
 from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, LoggedStep, read
 from slipway.jobs.words.catalogue.instances import ON_DEMAND
-from slipway.jobs.words.run import TERM_WORDS, Attempt, Run
+from slipway.jobs.words.run import TERM_WORDS, Run
 from slipway.jobs.words.text import moment, money
 
 LAST_LINES = 40
@@ -26,7 +26,6 @@ _UNITS = {RATE: "sequences a second", "tokens_per_second": "tokens a second"}
 _BEGAN = re.compile(
     r"\[node (?P<node>\d+)\] .*, attempt (?P<attempt>\d+): (?P<ranks>ranks .*?) start on (?P<host>.+)"
 )
-_ATTEMPT_HEADINGS = ("attempt", "started", "stopped", "hours", "exit code", "reason")
 
 
 def run_page(run: Run, lines: Sequence[LogLine]) -> Page:
@@ -65,13 +64,9 @@ def _reached(readings: Sequence[LoggedStep]) -> Iterator[Fact]:
         values = [each for each in readings if name in each.metrics]
         if values:
             last = values[-1]
-            yield Fact(value=f"{last.metrics[name]:.4g}", what=f"{name.replace('_', ' ')} at {_where(last)}")
-
-
-def _where(last: LoggedStep) -> str:
-    if not last.has_step:
-        return f"report {last.step}"
-    return f"step {last.step:,}" + (f" of {last.steps:,}" if last.steps else "")
+            end = f" of {last.steps:,}" if last.steps else ""
+            place = f"step {last.step:,}{end}" if last.has_step else f"report {last.step}"
+            yield Fact(value=f"{last.metrics[name]:.4g}", what=f"{name.replace('_', ' ')} at {place}")
 
 
 def _curves(readings: Sequence[LoggedStep]) -> Iterator[Section]:
@@ -104,23 +99,23 @@ def _chart(name: str, readings: Sequence[LoggedStep]) -> Chart | None:
 def _attempts(run: Run) -> Section | None:
     if not run.attempts:
         return None
-    rows = [_attempt(number, each) for number, each in enumerate(run.attempts, start=1)]
+    rows = []
+    for number, attempt in enumerate(run.attempts, start=1):
+        started, stopped = attempt.started_at, attempt.stopped_at
+        hours = f"{(stopped - started).total_seconds() / 3600:,.2f}" if started and stopped else "unknown"
+        row = (
+            str(number),
+            moment(started) if started else "unknown",
+            moment(stopped) if stopped else "unknown",
+            hours,
+            "unknown" if attempt.exit_code is None else str(attempt.exit_code),
+            attempt.reason or "",
+        )
+        rows.append(row)
+    headings = ("attempt", "started", "stopped", "hours", "exit code", "reason")
     return Section(
         title="Attempts that ended",
-        table=PageTable(caption="attempts", headings=_ATTEMPT_HEADINGS, rows=rows),
-    )
-
-
-def _attempt(number: int, attempt: Attempt) -> tuple[str, ...]:
-    started, stopped = attempt.started_at, attempt.stopped_at
-    hours = f"{(stopped - started).total_seconds() / 3600:,.2f}" if started and stopped else "unknown"
-    return (
-        str(number),
-        moment(started) if started else "unknown",
-        moment(stopped) if stopped else "unknown",
-        hours,
-        "unknown" if attempt.exit_code is None else str(attempt.exit_code),
-        attempt.reason or "",
+        table=PageTable(caption="attempts", headings=headings, rows=rows),
     )
 
 

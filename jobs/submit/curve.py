@@ -70,20 +70,19 @@ class ScalarFile:
     def add_new(self, lines: Sequence[LogLine]) -> None:
         """Write the metrics of the lines that are new since the last call; pass all lines each time."""
         for reading in read(line.text for line in lines):
-            if reading.line >= self.seen:
-                self._add(lines[reading.line].time.timestamp(), reading.step, reading.metrics)
+            if reading.line < self.seen:
+                continue
+            now = lines[reading.line].time.timestamp()
+            scalars = {
+                f"eval/{name.removeprefix(HELD_OUT)}" if name.startswith(HELD_OUT) else f"train/{name}": value
+                for name, value in reading.metrics.items()
+            }
+            with self.path.open("ab") as file:
+                if not self._has_begun:
+                    file.write(telemetry.first_record(now))
+                    self._has_begun = True
+                file.write(telemetry.scalars_record(now, reading.step, scalars))
         self.seen = max(self.seen, len(lines))
-
-    def _add(self, now: float, step: int, metrics: Mapping[str, float]) -> None:
-        scalars = {
-            f"eval/{name.removeprefix(HELD_OUT)}" if name.startswith(HELD_OUT) else f"train/{name}": value
-            for name, value in metrics.items()
-        }
-        with self.path.open("ab") as file:
-            if not self._has_begun:
-                file.write(telemetry.first_record(now))
-                self._has_begun = True
-            file.write(telemetry.scalars_record(now, step, scalars))
 
 
 # Waits for a training, from Python, and returns its steps as `slipway report curve` shows them.

@@ -156,9 +156,14 @@ def _fitting(text: str | None, targets: Sequence[T]) -> list[tuple[Listed, T]]:
         return every
     exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
     chosen = exact or _beginning(text, every) or _beginning(text.replace("_", "-"), every)
-    if not chosen:
-        raise _forgotten(text) or _none(text, [listed for listed, _ in every])
-    return chosen
+    if chosen:
+        return chosen
+    if forgotten := _forgotten(text):
+        raise forgotten
+    if every:
+        names = _names([listed for listed, _ in every])
+        raise UnknownJob(f"no job's name or id is '{text}' or begins with it", hint=f"there are {names} …")
+    raise UnknownJob(f"there is no job '{text}': {_NO_JOB}", hint=_START_ONE)
 
 
 def refresh(job_id: str, target: T) -> Found[T]:
@@ -180,14 +185,6 @@ def _beginning(text: str, every: Sequence[tuple[Listed, T]]) -> list[tuple[Liste
 
 def _several(text: str, chosen: Sequence[Listed | Run]) -> UnknownJob:
     return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"choose one: {_names(chosen)} …")
-
-
-def _none(text: str, every: Sequence[Listed]) -> UnknownJob:
-    if every:
-        return UnknownJob(
-            f"no job's name or id is '{text}' or begins with it", hint=f"there are {_names(every)} …"
-        )
-    return UnknownJob(f"there is no job '{text}': {_NO_JOB}", hint=_START_ONE)
 
 
 def _names(jobs: Sequence[Listed | Run]) -> str:
@@ -226,18 +223,16 @@ def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
 
 def with_whole_names(job: Job, settings: Sequence[str], target: Target) -> Job:
     """Return the job with the names of other jobs in these settings completed to their whole names."""
-    given = {setting: job.settings[setting] for setting in settings if setting in job.settings}
-    named = {setting: _whole_name(setting, text, target) for setting, text in given.items()}
+    named = {}
+    for setting in (each for each in settings if each in job.settings):
+        text = job.settings[setting]
+        try:
+            named[setting] = find_run(text, [target]).run.name
+        except UnknownJob as error:
+            # The whole name may be of an old job that is no longer listed; its folder may still exist.
+            if not WHOLE_NAME.fullmatch(text):
+                raise DoesNotFit(f"{setting}: {error.message}", hint=error.hint) from None
     return replace(job, settings={**job.settings, **named}) if named else job
-
-
-def _whole_name(setting: str, text: str, target: Target) -> str:
-    try:
-        return find_run(text, [target]).run.name
-    except UnknownJob as error:
-        if WHOLE_NAME.fullmatch(text):
-            return text  # an old job that is no longer listed; its folder may still exist
-        raise DoesNotFit(f"{setting}: {error.message}", hint=error.hint) from None
 
 
 def _find(name: str, target: Target) -> Found[Target]:

@@ -167,7 +167,11 @@ def run(
     The same call is the same job. If the function has parameters named `on`, `nodes` or `options`, pass them
     with functools.partial.
     """
-    _refuse_on_a_node()
+    if running := os.environ.get(variables.JOB):
+        raise Refusal(
+            f"slipway.run was called on a node of {running}, which imports your module",
+            hint='call it below `if __name__ == "__main__":`',
+        )
     code = _checked(function, arguments, named)
     content = _encoded(code, arguments, named)
     module = find_module(code, _WHAT)
@@ -229,14 +233,6 @@ def _submit(job: Job, call: _Call, packed: PackedProject, target: Target, option
         options.say(warning)
     consent = Consent(agreed=options.agreed, again=options.again)
     return submit_prepared(prepared, consent, bring=bring, say=options.say)
-
-
-def _refuse_on_a_node() -> None:
-    if job := os.environ.get(variables.JOB):
-        raise Refusal(
-            f"slipway.run was called on a node of {job}, which imports your module",
-            hint='call it below `if __name__ == "__main__":`',
-        )
 
 
 def _checked(

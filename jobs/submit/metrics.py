@@ -142,7 +142,8 @@ def _each(lines: Sequence[str]) -> Iterator[LoggedStep]:
             place.begin(line, number)
         if (bar := _bare_bar(line)) is not None:
             place.see_bar(*bar)
-        if (logged := _said(line)) is None:
+        logged = next((said for form in _FORMS if (said := form(line)) is not None), None)
+        if logged is None:
             continue
         if logged.step is None and place.bar is not None:
             done, every = _bar_beside(lines[number + 1 : number + 1 + _NEAR], place.bar)
@@ -160,10 +161,6 @@ def _each(lines: Sequence[str]) -> Iterator[LoggedStep]:
             metrics=logged.metrics,
             line=number,
         )
-
-
-def _said(line: str) -> _Said | None:
-    return next((logged for form in _FORMS if (logged := form(line)) is not None), None)
 
 
 # Records: transformers' Trainer and TRL print a dict; programs that follow our contract print JSON.

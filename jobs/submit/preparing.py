@@ -39,7 +39,13 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     hardware = instance_type(target.instance_type)
     refuse_hardware(recipe, hardware)
     if job.array is not None:
-        _refuse_array(job, recipe, target)
+        if not takes_arrays(target):
+            raise DoesNotFit(
+                f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; "
+                "only Slurm does",
+                hint="submit to a cluster of Slurm (slipway cluster targets), or leave out --array",
+            )
+        refuse_array(recipe, job.settings)
     if job.image is not None:
         refuse_image(job, target)
     else:
@@ -70,16 +76,6 @@ def lacking_here(job: Job) -> Iterator[str]:
                 f"in the yard ranks run in the environment of `slipway yard up`; here it lacks "
                 f"{', '.join(missing)}: {install_line(extra)}"
             )
-
-
-def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
-    """Refuse an array where the platform runs none or the recipe cannot divide its work."""
-    if not takes_arrays(target):
-        raise DoesNotFit(
-            f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; only Slurm does",
-            hint="submit to a cluster of Slurm (slipway cluster targets), or leave out --array",
-        )
-    refuse_array(recipe, job.settings)
 
 
 def _missing_library(job: Job, recipe: Recipe, target: Target) -> Iterator[str]:

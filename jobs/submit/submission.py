@@ -128,7 +128,10 @@ def submit_prepared(
             if isinstance(platform, MayHaveTwins):
                 job_id = platform.keep_first(sent, name, target, waiting, say)
         if noted is None or noted.job_id != job_id:
-            _note(journal, prepared, job_id, say)
+            try:
+                journal.write(_entry(prepared, job_id))
+            except NoJournal as error:  # the job is already running
+                say(f"{name} was submitted as {job_id}, but {error.message}")
     return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
 
 
@@ -155,14 +158,6 @@ def _remembered(entry: Entry | None, platform: AnyPlatform, target: Target) -> s
     is_fresh = time.time() - entry.written_at < _REMEMBERED_SECONDS
     is_there = platform.is_known(entry.job_id, target) or (is_fresh and not aws.is_in_yard())
     return entry.job_id if is_there else None
-
-
-def _note(journal: Journal, prepared: AnyPrepared, job_id: str, say: Say) -> None:
-    """Write the job's id to the journal; if that fails, only say so, since the job is already running."""
-    try:
-        journal.write(_entry(prepared, job_id))
-    except NoJournal as error:
-        say(f"{prepared.name} was submitted as {job_id}, but {error.message}")
 
 
 def _entry(prepared: AnyPrepared, job_id: str | None) -> Entry:

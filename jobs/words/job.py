@@ -132,29 +132,33 @@ def _problems(job: Job) -> Iterator[Problem]:
     yield from _out_of_range("repeat", job.repeat, 0, MOST_REPEATS)
     yield from _out_of_range("--processes-per-node", job.processes_per_node, 1, MOST_PROCESSES)
     if job.array is not None:
-        yield from _problems_of_array(job.array)
+        found = _ARRAY.fullmatch(job.array)
+        if found is None or not 1 <= int(found[1]) < MOST_ELEMENTS or found[2] == "0":
+            yield Problem(
+                where="--array",
+                message=f"{_show(job.array)} is no array; allowed is 0-1 to 0-{MOST_ELEMENTS - 1}, and "
+                "0-15%4 for at most 4 at a time",
+                hint="the numbers of an array begin with 0, and each job does one share of the work",
+            )
     for name, value in job.settings.items():
         yield from _problems_of_setting(name, value)
     for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):
         if place is not None:
             yield from _problems_of_place(where, place)
-    yield from _problems_of_dependencies(job.depends_on)
+    if len(job.depends_on) > MOST_DEPENDENCIES:
+        yield Problem(
+            where="--depends-on",
+            message=f"names {len(job.depends_on)} jobs; at most {MOST_DEPENDENCIES} are allowed",
+        )
+    for name in job.depends_on:
+        if not name or _refused_character(name):
+            message = f"{_show(name)} is not a job's name or id"
+            yield Problem(where="--depends-on", message=message, hint="slipway status --all")
 
 
 def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
     if value is not None and not low <= value <= high:
         yield Problem(where=where, message=f"is {shown(value)}; allowed is {low} to {high}", hint=why)
-
-
-def _problems_of_array(array: str) -> Iterator[Problem]:
-    found = _ARRAY.fullmatch(array)
-    if found is None or not 1 <= int(found[1]) < MOST_ELEMENTS or found[2] == "0":
-        yield Problem(
-            where="--array",
-            message=f"{_show(array)} is no array; allowed is 0-1 to 0-{MOST_ELEMENTS - 1}, and 0-15%4 for at "
-            "most 4 at a time",
-            hint="the numbers of an array begin with 0, and each job does one share of the work",
-        )
 
 
 def _problems_of_setting(name: str, value: str) -> Iterator[Problem]:
@@ -189,19 +193,6 @@ def _problems_of_place(where: str, place: str) -> Iterator[Problem]:
         yield Problem(
             where=where, message=f"{_show(place)} is neither a path nor a URL", hint="write s3://BUCKET/KEY"
         )
-
-
-def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
-    where = "--depends-on"
-    if len(names) > MOST_DEPENDENCIES:
-        yield Problem(
-            where=where, message=f"names {len(names)} jobs; at most {MOST_DEPENDENCIES} are allowed"
-        )
-    for name in names:
-        if not name or _refused_character(name):
-            yield Problem(
-                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway status --all"
-            )
 
 
 def _refused_character(text: str) -> str:

@@ -84,7 +84,7 @@ def build_estimator(training: SdkTraining) -> TargetHuggingFace:
 def _of_request(create: Mapping[str, Any]) -> dict[str, Any]:
     algorithm, resources = create["AlgorithmSpecification"], create["ResourceConfig"]
     limits, kept = create["StoppingCondition"], create.get("CheckpointConfig", {})
-    return {
+    given = {
         "image_uri": algorithm["TrainingImage"],
         "input_mode": algorithm["TrainingInputMode"],
         "metric_definitions": algorithm["MetricDefinitions"],
@@ -109,17 +109,12 @@ def _of_request(create: Mapping[str, Any]) -> dict[str, Any]:
         "environment": create.get("Environment"),
         "tags": create["Tags"],
         "max_retry_attempts": create.get("RetryStrategy", {}).get("MaximumRetryAttempts"),
-        **_watching(create),
     }
-
-
-def _watching(create: Mapping[str, Any]) -> dict[str, Any]:
     if charts := create.get("TensorBoardOutputConfig"):
-        told = TensorBoardOutputConfig(
+        given["tensorboard_output_config"] = TensorBoardOutputConfig(
             charts["S3OutputPath"], container_local_output_path=charts["LocalPath"]
         )
-        return {"tensorboard_output_config": told}
-    return {}
+    return given
 
 
 def _launch(training: SdkTraining) -> dict[str, Any]:

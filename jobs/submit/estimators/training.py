@@ -126,6 +126,7 @@ def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
 def _create(script: Script, target: SageMakerTarget) -> dict[str, Any]:
     seconds = script.timeout_seconds or target.job_timeout_seconds
     wait = {"MaxWaitTimeInSeconds": seconds + target.spot_wait_seconds} if target.is_spot else {}
+    warm = {"KeepAlivePeriodInSeconds": target.warm_pool_seconds} if target.warm_pool_seconds else {}
     kept = job_url(target.bucket, script.name, "checkpoints")
     return {
         "TrainingJobName": script.name,
@@ -139,7 +140,13 @@ def _create(script: Script, target: SageMakerTarget) -> dict[str, Any]:
             "S3OutputPath": output_url(target.bucket),
             **_key("KmsKeyId", target.output_key),
         },
-        "ResourceConfig": _resources(script, target),
+        "ResourceConfig": {
+            "InstanceType": target.instance_type,
+            "InstanceCount": script.nodes,
+            "VolumeSizeInGB": target.volume_gb,
+            **_key("VolumeKmsKeyId", target.volume_key),
+            **warm,
+        },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds, **wait},
         "VpcConfig": {"Subnets": [target.subnet], "SecurityGroupIds": [target.security_group]},
         "Tags": [{"Key": key, "Value": target.name} for key in (TARGET_TAG, CLUSTER_TAG)],
@@ -148,17 +155,6 @@ def _create(script: Script, target: SageMakerTarget) -> dict[str, Any]:
         "EnableInterContainerTrafficEncryption": False,
         "CheckpointConfig": {"S3Uri": kept, "LocalPath": CHECKPOINTS},
         "InputDataConfig": [_channel(name, url) for name, url in script.channels.items()],
-    }
-
-
-def _resources(script: Script, target: SageMakerTarget) -> dict[str, Any]:
-    warm = {"KeepAlivePeriodInSeconds": target.warm_pool_seconds} if target.warm_pool_seconds else {}
-    return {
-        "InstanceType": target.instance_type,
-        "InstanceCount": script.nodes,
-        "VolumeSizeInGB": target.volume_gb,
-        **_key("VolumeKmsKeyId", target.volume_key),
-        **warm,
     }
 
 

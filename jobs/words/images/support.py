@@ -43,23 +43,23 @@ TOOLS = (
 
 def pinned_versions(containers: Path, images: Sequence[str]) -> tuple[Pinned, ...]:
     """Return what the valid locks of these images pin, in the order of their tables."""
-    return tuple(each for image in images for each in _pinned(containers, image))
-
-
-def _pinned(containers: Path, image: str) -> Iterator[Pinned]:
-    path = containers / "images" / image / "lock.toml"
-    tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    versions, days = _versions(tables), dict(tables.get(SUPPORT, {}))
-    unknown = days.pop(UNKNOWN, [])
-    for component in [*(name for name in versions if name in unknown), *days]:
-        name, _, own_version = component.partition(" ")
-        day = days.get(component)
-        yield Pinned(
-            image=image,
-            component=name if own_version else component,
-            version=own_version or versions.get(component, ""),
-            until=date.fromisoformat(day) if day else None,
-        )
+    found = []
+    for image in images:
+        path = containers / "images" / image / "lock.toml"
+        tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        versions, days = _versions(tables), dict(tables.get(SUPPORT, {}))
+        unknown = days.pop(UNKNOWN, [])
+        for component in [*(name for name in versions if name in unknown), *days]:
+            name, _, own_version = component.partition(" ")
+            day = days.get(component)
+            pin = Pinned(
+                image=image,
+                component=name if own_version else component,
+                version=own_version or versions.get(component, ""),
+                until=date.fromisoformat(day) if day else None,
+            )
+            found.append(pin)
+    return tuple(found)
 
 
 def support_mistakes(tables: Mapping[str, object]) -> Iterator[str]:

@@ -136,7 +136,12 @@ class SmpV2:
 
     def __post_init__(self) -> None:
         refuse(wrong_values(self, _RULES))
-        refuse(_contradictions(self))
+        # With 0 the library finds the degree itself, which is at least that of context.
+        shards, context = self.hybrid_shard_degree, self.context_parallel_degree
+        if shards and context > shards:
+            message = f"is {context}, above hybrid_shard_degree={shards}"
+            hint = f"set hybrid_shard_degree to {context} or more"
+            refuse([Problem(where="context_parallel_degree", message=message, hint=hint)])
 
     @classmethod
     def decode(cls, parameters: Mapping[str, object]) -> SmpV2:
@@ -146,11 +151,3 @@ class SmpV2:
     def parameters(self) -> dict[str, Value]:
         """Return what is sent: all but the library's defaults."""
         return write_parameters(self)
-
-
-def _contradictions(smp: SmpV2) -> Iterator[Problem]:
-    # With 0 the library finds the degree itself, which is at least that of context.
-    if smp.hybrid_shard_degree and smp.context_parallel_degree > smp.hybrid_shard_degree:
-        message = f"is {smp.context_parallel_degree}, above hybrid_shard_degree={smp.hybrid_shard_degree}"
-        hint = f"set hybrid_shard_degree to {smp.context_parallel_degree} or more"
-        yield Problem(where="context_parallel_degree", message=message, hint=hint)
