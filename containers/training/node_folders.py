@@ -43,8 +43,13 @@ def hold(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         if not filled.exists():
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_same(descriptor, lock):  # else it was swept while we waited for it
-                _fill_once(root / name, filled, fill)
+            # While we waited, it may have been swept, or filled by another process.
+            if _is_same(descriptor, lock) and not filled.exists():
+                # In its place, as an environment of Python cannot be moved; begin anew after a crash.
+                shutil.rmtree(root / name, ignore_errors=True)
+                (root / name).mkdir(mode=0o700)
+                fill(root / name)
+                filled.touch()
             # Not atomic: a process that sweeps may come between, and take the folder.
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         if _is_same(descriptor, lock) and filled.exists():
@@ -63,16 +68,6 @@ def sweep(root: Path, prefix: str, unused_seconds: float = 0.0) -> None:
                 (root / f"{name}{_FILLED}").unlink(missing_ok=True)
                 shutil.rmtree(root / name, ignore_errors=True)
                 lock.unlink(missing_ok=True)
-
-
-def _fill_once(folder: Path, filled: Path, fill: Callable[[Path], None]) -> None:
-    """Fill the folder in its place, as an environment of Python cannot be moved; begin anew after a crash."""
-    if filled.exists():
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    fill(folder)
-    filled.touch()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from inspect import get_annotations
 from typing import Annotated, Any, Protocol, TypeVar, get_type_hints
@@ -40,13 +40,13 @@ def kinds_of(config: type) -> Mapping[str, ValueKind]:
 
 def defaults_of(config: type) -> Values:
     """Return what each field is where nothing is said of it; None where it has no default."""
-    return {each.name: _default_of(each) for each in fields(config)}
-
-
-def _default_of(field: Field[Any]) -> object:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return None if field.default is MISSING else field.default
+    values: Values = {}
+    for field in fields(config):
+        if field.default_factory is not MISSING:
+            values[field.name] = field.default_factory()
+        else:
+            values[field.name] = None if field.default is MISSING else field.default
+    return values
 
 
 def read_settings(

@@ -96,7 +96,17 @@ def node_rows(table: TaskTable, encoder: RowEncoder, contract: LaunchContract) -
         pieces=table.pieces(STRETCH_BYTES),
     )
     if not work.record.exists():
-        _make_together(work, contract)
+        # Make this rank's share of the stretches, wait for the other ranks' shares, and join all.
+        numbers = work.numbers
+        mine = numbers[contract.local_rank :: contract.local_world]
+        if len(numbers) > 1:
+            make_parts(work, mine, 1, f"{table.task.name} {table.split.name}")
+        elif mine and not work.is_made(0):
+            work.make(0, lambda _: None)  # so quick that it needs no progress line
+        wait_for_all(numbers, work.is_made, f"rows of {work.folder} are missing")
+        with lone_process(work.folder / "join.lock"):
+            if not work.record.exists():
+                _join(work)
     record = read_json(work.record)
     ids, begins, firsts, labels = (np.load(_path(work, name), mmap_mode="r") for name in _KINDS)
     return Examples(
@@ -157,20 +167,6 @@ class RowWork:
 
     def part(self, number: int) -> Path:
         return self.folder / _PARTS / f"{number:05}.npz"
-
-
-def _make_together(work: RowWork, contract: LaunchContract) -> None:
-    """Make this rank's share of the stretches, wait for the other ranks' shares, and join all."""
-    numbers = work.numbers
-    mine = numbers[contract.local_rank :: contract.local_world]
-    if len(numbers) > 1:
-        make_parts(work, mine, 1, f"{work.table.task.name} {work.table.split.name}")
-    elif mine and not work.is_made(0):
-        work.make(0, lambda _: None)  # so quick that it needs no progress line
-    wait_for_all(numbers, work.is_made, f"rows of {work.folder} are missing")
-    with lone_process(work.folder / "join.lock"):
-        if not work.record.exists():
-            _join(work)
 
 
 def _join(work: RowWork) -> None:

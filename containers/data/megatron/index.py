@@ -65,11 +65,24 @@ class TokenIndex:
         lengths = _mapped(path, np.dtype("<i4"), places, sequences)
         pointers = _mapped(path, np.dtype("<i8"), places + 4 * sequences, sequences)
         documents = _mapped(path, np.dtype("<i8"), places + 12 * sequences, starts)
-        index = cls(
+        if not sequences or len(documents) < 2:
+            raise DataError(f"{prefix} holds no documents", hint="prepare tokens from more text")
+        if documents[0] != 0 or documents[-1] != sequences or pointers[0] != 0:
+            raise DataError(
+                f"{path} is damaged: its documents end at sequence {documents[-1]} of {sequences}",
+                hint=MADE_AGAIN,
+            )
+        size = tokens.itemsize
+        described, there = int(pointers[-1]) + int(lengths[-1]) * size, len(tokens) * size
+        if described != there:
+            raise DataError(
+                f"{path} describes {described:,} bytes of tokens, but {tokens_path(prefix)} has {there:,}: "
+                "one is cut off, or they are of two corpora",
+                hint=MADE_AGAIN,
+            )
+        return cls(
             prefix=prefix, tokens=tokens, lengths=lengths, pointers=pointers, document_starts=documents
         )
-        index._check()
-        return index
 
     @property
     def documents(self) -> int:
@@ -91,25 +104,6 @@ class TokenIndex:
         ends = self.pointers[last] // size + self.lengths[last]
         # A document without sequences has no tokens.
         return begins, np.where(first <= last, ends - begins, 0)
-
-    def _check(self) -> None:
-        starts, sequences = self.document_starts, len(self.lengths)
-        if not sequences or len(starts) < 2:
-            raise DataError(f"{self.prefix} holds no documents", hint="prepare tokens from more text")
-        if starts[0] != 0 or starts[-1] != sequences or self.pointers[0] != 0:
-            raise DataError(
-                f"{index_path(self.prefix)} is damaged: its documents end at sequence {starts[-1]} "
-                f"of {sequences}",
-                hint=MADE_AGAIN,
-            )
-        size = self.tokens.itemsize
-        described, there = int(self.pointers[-1]) + int(self.lengths[-1]) * size, len(self.tokens) * size
-        if described != there:
-            raise DataError(
-                f"{index_path(self.prefix)} describes {described:,} bytes of tokens, but "
-                f"{tokens_path(self.prefix)} has {there:,}: one is cut off, or they are of two corpora",
-                hint=MADE_AGAIN,
-            )
 
 
 def index_path(prefix: Path) -> Path:

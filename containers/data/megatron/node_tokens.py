@@ -46,7 +46,19 @@ def node_tokens(place: str, vocabulary: BpeVocabulary, *, field: str, contract: 
     """
     if not is_remote(place) and index_path(Path(place) / TOKENS).exists():
         return _prepared(Path(place), vocabulary)
-    work = _work(place, vocabulary, field, contract)
+    source = open_source(place, bucket_owner=contract.account)
+    engine, _ = best_engine(vocabulary)
+    work = TokenWork(
+        source=source,
+        folder=Path(),
+        parts=tuple(parts_of(source)),
+        field=field,
+        vocabulary=vocabulary.digest,
+        vocabulary_size=vocabulary.size,
+        end_of_document=vocabulary.id_of(END_OF_DOCUMENT),
+        engine=engine,
+    )
+    work = replace(work, folder=node_folder("tokens", digest_of([work.plan, changed_at(source)])))
     manifest = merged_tokens(work)
     if manifest is None:
         # Make this rank's share of the parts, wait for the other ranks' shares, and merge all.
@@ -75,20 +87,3 @@ def _prepared(folder: Path, vocabulary: BpeVocabulary) -> NodeTokens:
 def _mapped(folder: Path, manifest: Mapping[str, object]) -> NodeTokens:
     index = TokenIndex.open(folder / TOKENS)
     return NodeTokens(index=index, digest=digest_of([index.identity, manifest.get("parts_sha256")]))
-
-
-def _work(place: str, vocabulary: BpeVocabulary, field: str, contract: LaunchContract) -> TokenWork:
-    source = open_source(place, bucket_owner=contract.account)
-    engine, _ = best_engine(vocabulary)
-    parts = tuple(parts_of(source))
-    work = TokenWork(
-        source=source,
-        folder=Path(),
-        parts=parts,
-        field=field,
-        vocabulary=vocabulary.digest,
-        vocabulary_size=vocabulary.size,
-        end_of_document=vocabulary.id_of(END_OF_DOCUMENT),
-        engine=engine,
-    )
-    return replace(work, folder=node_folder("tokens", digest_of([work.plan, changed_at(source)])))

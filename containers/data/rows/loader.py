@@ -72,7 +72,23 @@ class Loader:
     def __init__(self, dataset: Dataset, reading: Reading, cursor: Cursor | None = None) -> None:
         self._dataset, self._reading = dataset, reading
         self._cursor = cursor or Cursor(dataset=dataset.digest, seed=reading.seed)
-        self._check()
+        if self._cursor.dataset != dataset.digest:
+            ours, theirs = dataset.digest[:12], self._cursor.dataset[:12]
+            raise DataError(
+                f"the checkpoint was trained on dataset {theirs}, but {dataset.folder} is {ours}",
+                hint="resume on the same dataset, or start again",
+            )
+        if self._cursor.seed != reading.seed:
+            raise DataError(
+                f"the checkpoint was shuffled with seed {self._cursor.seed}, not {reading.seed}",
+                hint="resume with the same seed",
+            )
+        if not self.batches_per_epoch:
+            raise DataError(
+                f"{dataset.folder} has {dataset.rows} rows, fewer than one global batch of "
+                f"{reading.global_batch}: some of the {reading.world} ranks would get none",
+                hint="prepare more text or duplicates, or make the batch smaller",
+            )
         self._batches: queue.Queue[Batch | Exception] = queue.Queue(AHEAD)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._read_ahead, name="loader", daemon=True)
@@ -112,25 +128,6 @@ class Loader:
             with suppress(queue.Empty):
                 self._batches.get(timeout=0.01)
         self._dataset.close()
-
-    def _check(self) -> None:
-        if self._cursor.dataset != self._dataset.digest:
-            ours, theirs = self._dataset.digest[:12], self._cursor.dataset[:12]
-            raise DataError(
-                f"the checkpoint was trained on dataset {theirs}, but {self._dataset.folder} is {ours}",
-                hint="resume on the same dataset, or start again",
-            )
-        if self._cursor.seed != self._reading.seed:
-            raise DataError(
-                f"the checkpoint was shuffled with seed {self._cursor.seed}, not {self._reading.seed}",
-                hint="resume with the same seed",
-            )
-        if not self.batches_per_epoch:
-            raise DataError(
-                f"{self._dataset.folder} has {self._dataset.rows} rows, fewer than one global batch of "
-                f"{self._reading.global_batch}: some of the {self._reading.world} ranks would get none",
-                hint="prepare more text or duplicates, or make the batch smaller",
-            )
 
     def _read_ahead(self) -> None:
         try:

@@ -19,7 +19,6 @@ from slipway.containers.data.preparation import claim, make_parts
 from slipway.containers.data.rows.shards import (
     PLAN,
     DatasetManifest,
-    RowPlan,
     ShardRecord,
     as_json,
     check_shards,
@@ -33,7 +32,6 @@ from slipway.containers.data.rows.work import ShardWork, is_whole
 from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, shards_for
 from slipway.containers.data.sources.sources import NAME as ORIGIN
 from slipway.containers.data.sources.sources import (
-    InputOrigin,
     LocalSource,
     Source,
     origin_of,
@@ -76,11 +74,16 @@ def prepare(
     check_output(folder, source)
     plan = plan_of(settings, source, shards)
     with lone_writer(folder, share.array_index):
-        _claim(folder, plan)
+        path = folder / PLAN
+        if path.exists():
+            refuse_newer(read_json(path), path)
+        claim(folder, path, asdict(plan), "a dataset")
         if share.array_index == 0 or not (folder / ORIGIN).exists():
             write_origin(folder, source)
         if share.array_index == 0 or not (folder / VOCABULARY).exists():
-            _write_vocabulary(folder, settings, share)
+            unfinished = folder / f".{VOCABULARY}-{share.array_index}"
+            write_vocabulary(settings.vocabulary, unfinished)
+            unfinished.replace(folder / VOCABULARY)
         work = ShardWork(
             source=source,
             settings=settings,
@@ -93,12 +96,6 @@ def prepare(
         library()  # compile the C core before workers start, so that a failure is reported once
         make_parts(work, numbers, share.workers, "prepare_bert")
         return merge(folder) if share.array_size == 1 else None
-
-
-def _write_vocabulary(folder: Path, settings: TokenSettings, share: Share) -> None:
-    unfinished = folder / f".{VOCABULARY}-{share.array_index}"
-    write_vocabulary(settings.vocabulary, unfinished)
-    unfinished.replace(folder / VOCABULARY)
 
 
 def check_output(folder: Path, source: Source) -> None:
@@ -120,13 +117,6 @@ def check_output(folder: Path, source: Source) -> None:
         raise DataError(
             f"cannot write to --output {folder}: {error.strerror}", hint="name another folder"
         ) from error
-
-
-def _claim(folder: Path, plan: RowPlan) -> None:
-    path = folder / PLAN
-    if path.exists():
-        refuse_newer(read_json(path), path)
-    claim(folder, path, asdict(plan), "a dataset")
 
 
 @contextmanager
@@ -168,7 +158,13 @@ def merge(folder: Path, with_digests: bool = False) -> DatasetManifest:
         )
     found = [record for record in records if record is not None]
     origin = read_origin(folder)
-    _refuse_other_versions(folder, found, origin)
+    others = [record.number for record in found if record.input_version != origin.version]
+    if others:
+        raise DataError(
+            f"{len(others)} shards of {folder} are made from another version of "
+            f"{origin.location or 'the input'}: {_named(others)}",
+            hint="run the same preparation again; only shards that differ are made again",
+        )
     shards = tuple(record for record in found if record.rows)
     manifest = DatasetManifest(
         plan=plan, origin=origin, chunk_rows=chunk_rows(plan.row_tokens), shards=shards
@@ -197,16 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"{options.output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards")
     return 0
-
-
-def _refuse_other_versions(folder: Path, records: Sequence[ShardRecord], origin: InputOrigin) -> None:
-    others = [record.number for record in records if record.input_version != origin.version]
-    if others:
-        raise DataError(
-            f"{len(others)} shards of {folder} are made from another version of "
-            f"{origin.location or 'the input'}: {_named(others)}",
-            hint="run the same preparation again; only shards that differ are made again",
-        )
 
 
 def _record(folder: Path, number: int) -> ShardRecord | None:

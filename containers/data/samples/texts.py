@@ -163,7 +163,11 @@ def sample_vocabulary() -> bytes:
     for word in (*make_words(random.Random(1)), *_OTHER_WORDS):  # noqa: S311  # words, not secrets
         for end in range(len(word)):
             merges[_SPACE + word[:end], word[end]] = None
-    entries = [END_OF_DOCUMENT, *_byte_letters(), *("".join(pair) for pair in merges)]
+    # GPT-2's letter for each byte: the character itself if it is visible, else one from U+0100 on.
+    visible = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = [byte for byte in range(256) if byte not in visible]
+    letters = [chr(byte if byte in visible else 256 + others.index(byte)) for byte in range(256)]
+    entries = [END_OF_DOCUMENT, *letters, *("".join(pair) for pair in merges)]
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     content = {
         "version": "1.0",
@@ -177,10 +181,3 @@ def sample_vocabulary() -> bytes:
         },
     }
     return json.dumps(content, ensure_ascii=False).encode()
-
-
-def _byte_letters() -> list[str]:
-    """Return GPT-2's letter for each byte: the character itself if it is visible, else one from U+0100 on."""
-    visible = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = [byte for byte in range(256) if byte not in visible]
-    return [chr(byte if byte in visible else 256 + others.index(byte)) for byte in range(256)]

@@ -43,21 +43,20 @@ class JoinedFiles:
     def first_cut(self, place: int) -> int:
         """Return the first place at or after this one where a shard may begin."""
         number = bisect_right(self.begins, place) - 1
-        at = place - self.begins[number]
-        return self.begins[number] + (self._cut_in_file(self.files[number], at) if at else 0)
-
-    def _cut_in_file(self, file: SourceFile, at: int) -> int:
-        style = self.style_of(file)
+        file, start = self.files[number], self.begins[number]
+        if place == start:
+            return start
+        at, style = place - start, self.style_of(file)
         begin = max(0, at - LONGEST_MARK_BYTES)
         data = b""
         for length in SEARCH_BYTES:
             data = self.source.read(file.name, begin, min(length, file.size_bytes - begin))
             found = next_document(data, at - begin, style)
             if found >= 0:
-                return begin + found
+                return start + begin + found
             if begin + len(data) == file.size_bytes:
-                return file.size_bytes
-        return begin + next_blank(data, at - begin)
+                return start + file.size_bytes
+        return start + begin + next_blank(data, at - begin)
 
 
 def plan_shards(source: Source, shards: int) -> list[list[Piece]]:

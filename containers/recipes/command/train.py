@@ -12,19 +12,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from slipway.containers.recipes.command.config import MODULE, CommandConfig, decode_arguments
+from slipway.containers.recipes.command.config import (
+    MODULE,
+    SECRETS_PREFIX,
+    CommandConfig,
+    decode_arguments,
+)
 from slipway.containers.recipes.command.packages import (
     ensure_packages,
     unpack_source,
     with_packages,
 )
-from slipway.containers.recipes.command.secrets import read_secrets
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.training.node_folders import folder_root, hold, sweep
 from slipway.containers.training.rank import run_rank
 
@@ -32,8 +37,6 @@ from slipway.containers.training.rank import run_rank
 # The launcher has set the variables of torch.distributed (containers/runtime/contract). To set variables of
 # other starters, add them to command_environment.
 PREFIX = "attempt-"
-_NAME_LENGTH = 16
-_PYTHON = "python"
 
 
 class NoProgram(Refusal):
@@ -58,7 +61,7 @@ def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) ->
         sweep(root, PREFIX)
         unpack_source(config.source, config.digest, folder, contract.account)
 
-    folder = hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:_NAME_LENGTH]}", unpack)
+    folder = hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:16]}", unpack)
     environment = {
         **command_environment(os.environ, contract, is_per_node=config.is_per_node),
         **config.environment,
@@ -66,7 +69,11 @@ def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) ->
     }
     if config.requirements:
         environment = with_packages(environment, ensure_packages(root, config.requirements, folder))
-    _make_folders(contract)
+    # Make those that are local folders; if that fails, the command itself reports it.
+    for place in (contract.checkpoints, contract.logs):
+        if place and "://" not in place:
+            with suppress(OSError):
+                Path(place).mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
     _become(config.command, {**environment, "PWD": str(folder)})
 
@@ -91,14 +98,6 @@ def command_environment(
         **told,
         "PATH": os.pathsep.join((own, environment.get("PATH", os.defpath))),
     }
-
-
-def _make_folders(contract: LaunchContract) -> None:
-    """Make those that are local folders; if that fails, the command itself reports it."""
-    for place in (contract.checkpoints, contract.logs):
-        if place and "://" not in place:
-            with suppress(OSError):
-                Path(place).mkdir(parents=True, exist_ok=True)
 
 
 def _become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
@@ -131,7 +130,7 @@ def _program(word: str, path: str) -> str:
         return word
     if found := shutil.which(word, path=path):
         return found
-    if word == _PYTHON:  # Debian has only python3
+    if word == "python":  # Debian has only python3
         return sys.executable
     is_file = Path(word).is_file()
     raise NoProgram(
@@ -141,6 +140,47 @@ def _program(word: str, path: str) -> str:
 
 
 _LOOK = "correct it, bring it with --requirements, or choose an image that has it"
+
+
+# The secrets for the environment of a command, from AWS Secrets Manager, by name.
+# What passes by itself: names of botocore's exceptions, and codes of Secrets Manager (API Reference).
+_PASSING = frozenset(
+    {
+        *("ConnectTimeoutError", "ConnectionClosedError", "EndpointConnectionError", "ReadTimeoutError"),
+        *("CredentialRetrievalError", "ExpiredTokenException", "InternalServiceError", "ThrottlingException"),
+    }
+)
+
+
+def read_secrets(names: Mapping[str, str], client: Any = None) -> dict[str, str]:
+    """Return the value for each variable; `names` holds the secrets' names without SECRETS_PREFIX."""
+    if not names:
+        return {}
+    if client is None:
+        try:
+            # botocore alone does not read AWS_REGION, which launchers are told.
+            client = import_module("boto3").client("secretsmanager", region_name=os.environ.get("AWS_REGION"))
+        except ImportError:
+            raise Refusal(
+                "this image has no boto3, which reads secrets", hint="name boto3 in a file for --requirements"
+            ) from None
+    return {variable: _read(f"{SECRETS_PREFIX}{name}", client) for variable, name in names.items()}
+
+
+def _read(name: str, client: Any) -> str:
+    try:
+        return str(client.get_secret_value(SecretId=name)["SecretString"])
+    except KeyError:
+        raise Refusal(f"the secret {name} holds bytes", hint="store it with --secret-string") from None
+    except Exception as error:  # noqa: BLE001 - botocore's errors have no common base that is known without it
+        code = getattr(error, "response", {}).get("Error", {}).get("Code", type(error).__name__)
+        if code in _PASSING:
+            raise Interruption(f"the secret {name} cannot be read now: {code}") from None
+        raise Refusal(
+            f"the secret {name} cannot be read: {code}",
+            hint=f"aws secretsmanager create-secret --name {name} --secret-string file://FILE, in the region "
+            "of the cluster; and deploy a cluster again whose role is older than this prefix",
+        ) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -230,7 +230,6 @@ def small_trial(config: GptjConfig, shape: DecoderShape, layout: Layout) -> Layo
 
 # The model at the start of tuning, and its vocabulary: a published folder, or the tiny one with new weights.
 CLASS = "GPTJForCausalLM"
-_TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +273,7 @@ def _drawn(config: GptjConfig) -> StartingModel:
         shape=shape,
         vocabulary=parse_bpe_vocabulary("the tiny model's vocabulary", content),
         config=config_of(shape, CLASS),
-        carried={_TOKENIZER: content},
+        carried={"tokenizer.json": content},
         folder=None,
     )
 

@@ -95,22 +95,18 @@ def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, sou
 
 def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
     """Wait until every shard is made, then write the manifest."""
-    wait_for_all(
-        range(read_plan(output).shards),
-        lambda number: _is_made(output, number, origin),
-        f"shards of {output} are missing",
-    )
+
+    def is_made(number: int) -> bool:
+        """Return True if the shard's file exists; its record alone does not tell."""
+        path = record_path(output, number)
+        if not path.exists():
+            return False
+        record = decoded(ShardRecord, read_json(path), output)
+        return record.input_version == origin.version and is_whole(output, record, with_digest=False)
+
+    wait_for_all(range(read_plan(output).shards), is_made, f"shards of {output} are missing")
     manifest = merge(output)
     print(f"{output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards", flush=True)
-
-
-def _is_made(output: Path, number: int, origin: InputOrigin) -> bool:
-    """Return True if the shard's file exists; its record alone does not tell."""
-    path = record_path(output, number)
-    if not path.exists():
-        return False
-    record = decoded(ShardRecord, read_json(path), output)
-    return record.input_version == origin.version and is_whole(output, record, with_digest=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

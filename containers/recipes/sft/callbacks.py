@@ -240,10 +240,12 @@ class StepCallback(TrainerCallback):
         if logs is None or "loss" not in logs:
             return  # of the whole training, at its end
         now, step = time.perf_counter(), state.global_step
+        each = self.plan.global_batch  # rows of a step; the last one of an epoch may have fewer
+        done = (step - 1) % math.ceil(self.rows / each) * each
         tokens = int(logs.get("num_tokens", 0))
         report = StepReport(
             step=step,
-            rows=self._rows_of(step),
+            rows=min(each, self.rows - done),
             tokens=tokens - self.tokens,
             loss=logs["loss"],
             gradient_norm=logs["grad_norm"],
@@ -269,9 +271,3 @@ class StepCallback(TrainerCallback):
     ) -> None:
         self.saving.after(state.global_step, must_end=self.must_end, is_due=True)
         self.began = time.perf_counter()
-
-    def _rows_of(self, step: int) -> int:
-        """Return the rows of a step; the last one of an epoch may have fewer."""
-        each = self.plan.global_batch
-        done = (step - 1) % math.ceil(self.rows / each) * each
-        return min(each, self.rows - done)

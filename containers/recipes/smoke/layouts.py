@@ -15,7 +15,7 @@ from slipway.containers.training.engine import EngineParts, StepWatch, build_mes
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.report import Words
 from slipway.containers.training.self_check import WrongNumbers, check_layout
-from slipway.containers.training.trial import LayoutTrial, decoder_trial, small_shape
+from slipway.containers.training.trial import decoder_trial, small_shape
 
 MOST_RANKS = 8
 _CONFIG = TrainingConfig(
@@ -43,8 +43,19 @@ def check_layouts(
         telemetry.beat(f"layout {layout}")
         began, told = time.perf_counter(), "trains as one rank does"
         trial = decoder_trial(small_shape(_SHAPE, layout))
+        parts = EngineParts(
+            config=_CONFIG,
+            task=trial.task,
+            model=trial.build(),
+            device=device,
+            layout=layout,
+            rank=contract.rank,
+            plan=BatchPlan(micro_batch=1, accumulation_steps=1, readers=layout.readers),
+            watch=StepWatch(),
+            mesh=build_mesh(layout, device),
+        )
         try:
-            check_layout(_parts(contract, device, layout, trial), trial, collective)
+            check_layout(parts, trial, collective)
         except WrongNumbers as found:
             told = "trains wrongly"
             wrong.append(found.message)
@@ -71,17 +82,3 @@ def layouts_of(world: int, ranks_per_node: int) -> Iterator[Layout]:
 def _degrees(ranks: int, world: int) -> list[int]:
     divisors = [each for each in range(1, ranks + 1) if ranks % each == 0]
     return divisors if world <= MOST_RANKS else sorted({*divisors[:2], divisors[-1]})
-
-
-def _parts(contract: LaunchContract, device: Device, layout: Layout, trial: LayoutTrial) -> EngineParts:
-    return EngineParts(
-        config=_CONFIG,
-        task=trial.task,
-        model=trial.build(),
-        device=device,
-        layout=layout,
-        rank=contract.rank,
-        plan=BatchPlan(micro_batch=1, accumulation_steps=1, readers=layout.readers),
-        watch=StepWatch(),
-        mesh=build_mesh(layout, device),
-    )

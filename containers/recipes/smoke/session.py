@@ -15,7 +15,6 @@ from torch import distributed
 
 from slipway.containers.recipes.smoke.config import SmokeConfig
 from slipway.containers.runtime.checkpoint.tensor_file import torch_collective
-from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.linux import Machine
@@ -60,21 +59,18 @@ def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
     with joined_group(device, contract):
         talk = control_group(contract)
         _reduce(config, contract, device, own, talk)
-        if config.layouts == "yes":
-            _cut_models(contract, device, torch_collective(talk))
+        if config.layouts == "no":
+            return
+        if not is_proved("native", torch.__version__):
+            if contract.rank == 0:
+                oldest = OLDEST["native"]
+                _say(f"no layout is tried: they need PyTorch {oldest}, and this is {torch.__version__}")
+            return
+        from slipway.containers.recipes.smoke.layouts import check_layouts
 
-
-def _cut_models(contract: LaunchContract, device: Device, collective: Collective) -> None:
-    """Train a small model in each layout; raise if one differs from one rank."""
-    if not is_proved("native", torch.__version__):
-        if contract.rank == 0:
-            _say(f"no layout is tried: they need PyTorch {OLDEST['native']}, and this is {torch.__version__}")
-        return
-    from slipway.containers.recipes.smoke.layouts import check_layouts
-
-    wrong = check_layouts(contract, device, collective, Telemetry.of(contract, tensorboard=False))
-    if wrong:
-        raise BadNode("; ".join(wrong), hint="train in another layout, or without these nodes")
+        telemetry = Telemetry.of(contract, tensorboard=False)
+        if wrong := check_layouts(contract, device, torch_collective(talk), telemetry):
+            raise BadNode("; ".join(wrong), hint="train in another layout, or without these nodes")
 
 
 def _reduce(

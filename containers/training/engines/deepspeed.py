@@ -177,18 +177,15 @@ class DeepSpeedEngine(RestoredEngine):
                     shape=tuple(parameter.shape),
                 )
             elif (mapping := parameter._hp_mapping) is not None:
-                yield self._owned_by(name, mapping, tuple(parameter.shape))
-
-    def _owned_by(self, name: str, mapping: Any, shape: tuple[int, ...]) -> Owned:
-        (flat,) = self._optimizer.param_groups[mapping.param_group_index]["params"]
-        return Owned(
-            parameter=name,
-            start=mapping.lp_fragment_address.start,
-            flat=flat,
-            at=mapping.hp_fragment_address.start,
-            elements=mapping.hp_fragment_address.numel,
-            shape=shape,
-        )
+                (flat,) = self._optimizer.param_groups[mapping.param_group_index]["params"]
+                yield Owned(
+                    parameter=name,
+                    start=mapping.lp_fragment_address.start,
+                    flat=flat,
+                    at=mapping.hp_fragment_address.start,
+                    elements=mapping.hp_fragment_address.numel,
+                    shape=tuple(parameter.shape),
+                )
 
     def _share_of(self, name: str, parameter: Any) -> Iterator[Owned]:
         """Yield this rank's share of a parameter that ZeRO 3 cut into equal ones, padded at the end."""

@@ -63,7 +63,11 @@ class NeuronEngine(RestoredEngine):
         cuts = planned_cuts(parts.model, parts.layout.tensor)
         self._sides = {name: cut_side(cuts, name) for name in self._sizes}
         settings = neuron_settings(parts, self._fill)
-        decoder = _cut_decoder(parts.model, parts.device.precision)
+        # NxD's matrices take the place of those that tensor ranks share, and have no memory yet.
+        with torch.device("meta"):
+            for name, module, word in list(planned(parts.model)):
+                parts.model.set_submodule(name, _parallel(module, word, parts.device.precision))
+        decoder = parts.model.to(parts.device.precision)
         traced = named(TracedDecoder(decoder, loss_functions.parallel_cross_entropy))
         self._model = nxd.initialize_parallel_model(settings, lambda: traced)
         own = {plain_name(name): each for name, each in self._model.named_parameters()}
@@ -203,14 +207,6 @@ def neuron_settings(parts: EngineParts, fill: Any) -> dict[str, Any]:
         },
     )
     return found
-
-
-def _cut_decoder(decoder: Decoder, precision: torch.dtype) -> Decoder:
-    """Replace the matrices that tensor ranks share by those of NxD, which has no memory for them yet."""
-    with torch.device("meta"):
-        for name, module, word in list(planned(decoder)):
-            decoder.set_submodule(name, _parallel(module, word, precision))
-    return decoder.to(precision)
 
 
 def _parallel(module: nn.Module, word: str, precision: torch.dtype) -> nn.Module:

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from slipway.containers.recipes.command.config import SECRETS_PREFIX, decode_arguments
-from slipway.containers.recipes.command.secrets import read_secrets
+from slipway.containers.recipes.command.train import read_secrets
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
 from slipway.containers.training.settings import InvalidSettings
 from tests.containers.recipes.command.nodes import Node
