@@ -125,8 +125,13 @@ class PoolBand:
 
 def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str, axis: TimeAxis) -> str:
     """Draw where and when jobs run, by the plan or in fact; `suffix` keeps the ids of a page apart."""
-    bands = list(_bands(plan.pools))
-    height = bands[-1].bottom + GAP
+    bands, top = [], float(HEAD + GAP)
+    for pool in plan.pools:
+        fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
+        device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
+        bands.append(PoolBand(pool=pool, top=top, device=device))
+        top = bands[-1].bottom + GAP
+    height = top
     width = axis.left + axis.width + RIGHT
     hues = {job.name: place * _GOLDEN % 360 for place, job in enumerate(plan.jobs)}
     bars = "".join(_bar(plan, each, bands[each.pool], axis, hues[each.job]) for each in runs)
@@ -140,16 +145,6 @@ def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str
         f"<g>{bars}</g>{''.join(_spot(plan, each, bands[each.pool], axis, suffix) for each in runs)}"
         f"{''.join(_limits(plan, axis, height))}</svg>"
     )
-
-
-def _bands(pools: Sequence[Pool]) -> Iterator[PoolBand]:
-    top = float(HEAD + GAP)
-    for pool in pools:
-        fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
-        device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
-        band = PoolBand(pool=pool, top=top, device=device)
-        yield band
-        top = band.bottom + GAP
 
 
 def _band(band: PoolBand, axis: TimeAxis) -> str:
