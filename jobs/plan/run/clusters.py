@@ -111,11 +111,12 @@ class ClusterExecutor:
 
         A broken machine does not count: another one replaces it.
         """
-        return frozenset(
-            (pool_index, node)
-            for pool_index, pool in enumerate(self.pools)
-            for node in range(self._most_nodes(pool_index), pool.nodes)
-        )
+        lost: set[tuple[int, int]] = set()
+        for index, pool in enumerate(self.pools):
+            found = find_target(pool.cluster, self._target(index).region)
+            if not isinstance(found, Unanswered):
+                lost.update((index, node) for node in range(found.max_nodes if found else 0, pool.nodes))
+        return frozenset(lost)
 
     def has_everywhere(self, job: PlanJob) -> bool:
         """Return True if the checkpoints are on S3: files on a cluster can be read only there."""
@@ -148,14 +149,6 @@ class ClusterExecutor:
             if time.time() - run.at < REMEMBERED_SECONDS:
                 raise  # a service may be slow to list a new job
             return None
-
-    def _most_nodes(self, pool_index: int) -> int:
-        """Return how many nodes the cluster has now; the plan's number if AWS gives no answer."""
-        pool = self.pools[pool_index]
-        found = find_target(pool.cluster, self._target(pool_index).region)
-        if found is None:
-            return 0
-        return pool.nodes if isinstance(found, Unanswered) else found.max_nodes
 
     def _target(self, pool_index: int) -> Target:
         if pool_index not in self.targets:
