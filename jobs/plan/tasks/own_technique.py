@@ -90,7 +90,6 @@ def _task(described: TaskDescription, order: Mapping[str, Any]) -> Task:
 
 
 # Orders for the user's own techniques: each runs in a process that sees only its devices.
-_MODULE = "slipway.jobs.plan.tasks.own_technique"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,7 @@ def run_own(machine: LocalMachine, order: OwnOrder) -> GangEnd:
     order.task.describe().write(order.folder / "task.json")
     _write_order(order)
     process = ProcessOrder(
-        module=_MODULE,
+        module="slipway.jobs.plan.tasks.own_technique",
         arguments=[str(order.folder)],
         environment=machine.environment(order.devices),
         output=order.folder / "technique.log",

@@ -32,7 +32,6 @@ from slipway.jobs.words.text import Say
 
 _ALONE = "data"  # on one device: every fit begins with these trials
 _TRIALS_AT_ONCE = 32
-_OUT_OF_MEMORY = "memory"
 
 
 @dataclass(slots=True)
@@ -113,7 +112,7 @@ class Profiler:
                 profile = self._try(group, name, variant, count)
                 if profile.seconds is not None:
                     return
-                if _OUT_OF_MEMORY not in profile.reason:
+                if "memory" not in profile.reason:
                     break  # another way to keep activations would not help
 
     def _try(self, group: TaskGroup, name: str, variant: Variant, devices: int) -> Profile:
