@@ -228,17 +228,16 @@ def _spot(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, suffix: 
 
 
 def _limits(plan: Plan, axis: TimeAxis, height: float) -> Iterator[str]:
-    if plan.goal.objective is Objective.MAKESPAN and 0 < plan.bound.value <= axis.horizon:
-        yield _limit("bound", "no plan ends before", plan.bound.value, axis, height)
-    if plan.goal.deadline is not None and plan.goal.deadline <= axis.horizon:
-        yield _limit("deadline", "deadline", plan.goal.deadline, axis, height)
-
-
-def _limit(kind: str, what: str, seconds: float, axis: TimeAxis, height: float) -> str:
-    x, bottom = axis.x(seconds), height - (4 if kind == "bound" else 16)
-    words = f"{what} {clock(seconds)}"
-    side, gap = ("end", -4) if len(words) * _LETTER < x else ("start", 4)  # none begins outside the drawing
-    return (
-        f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
-        f'<text class="{kind}" text-anchor="{side}" x="{x + gap:.1f}" y="{bottom:g}">{words}</text>'
-    )
+    has_bound = plan.goal.objective is Objective.MAKESPAN and plan.bound.value > 0
+    for kind, what, seconds, lift in (
+        ("bound", "no plan ends before", plan.bound.value if has_bound else None, 4),
+        ("deadline", "deadline", plan.goal.deadline, 16),
+    ):
+        if seconds is None or seconds > axis.horizon:
+            continue
+        x, y, words = axis.x(seconds), height - lift, f"{what} {clock(seconds)}"
+        side, gap = ("end", -4) if len(words) * _LETTER < x else ("start", 4)  # none begins outside
+        yield (
+            f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
+            f'<text class="{kind}" text-anchor="{side}" x="{x + gap:.1f}" y="{y:g}">{words}</text>'
+        )

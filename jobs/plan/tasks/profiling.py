@@ -120,16 +120,14 @@ class Profiler:
         self.trials += 1
         profile = try_combination(self.place, tried, self.folder / f"{self.trials}", self.cache)
         self.found[group.key, variant.name, devices] = (tried, profile)
+        words = f"{tried.words} of {self.cluster}" if self.cluster else tried.words
         if profile.seconds is None:
-            self.say(f"{group.task.name}: {self._on(tried.words)} does not fit: {profile.reason}")
+            self.say(f"{group.task.name}: {words} does not fit: {profile.reason}")
             for task in group.tasks:
-                task.not_fitting[self._on(tried.words)] = profile.reason
+                task.not_fitting[words] = profile.reason
         else:
-            self.say(f"{group.task.name}: {self._on(tried.words)} takes {profile.seconds:.4g} s a batch")
+            self.say(f"{group.task.name}: {words} takes {profile.seconds:.4g} s a batch")
         return profile
-
-    def _on(self, words: str) -> str:
-        return f"{words} of {self.cluster}" if self.cluster else words
 
     def _try_own(self, group: TaskGroup, name: str, count: int) -> list[tuple[Task, Strategy]]:
         """Run the search of the user's own technique, which finds its seconds for this number of devices."""
