@@ -191,17 +191,12 @@ def _bar(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, hue: floa
     if high >= 8 and letters >= 3:
         cut = name if len(name) <= letters else f"{name[: letters - 1]}…"
         label = f'<text class="job" x="{left + 3:.1f}" y="{top + high / 2 + 4:g}">{escape(cut)}</text>'
-    return f"<g><title>{safe_text(bar_words(plan, each))}</title>{rects}{label}</g>"
-
-
-def bar_words(plan: Plan, each: Assignment) -> str:
-    """Return the text that the mouse shows over a bar."""
-    pool = plan.pools[each.pool]
-    return (
+    shown = (  # while the mouse is over the bar
         f"{each.job}: {each.mode.technique} on {each.mode.devices} × {each.mode.type}, node "
-        f"{devices_by_node(each, pool)}, {clock(each.start)} to {clock(each.end)}, "
+        f"{devices_by_node(each, plan.pools[each.pool])}, {clock(each.start)} to {clock(each.end)}, "
         f"${money(dollars_of_job(plan, each))}"
     )
+    return f"<g><title>{safe_text(shown)}</title>{rects}{label}</g>"
 
 
 def _boxes(each: Assignment, band: PoolBand) -> Iterator[tuple[float, float]]:

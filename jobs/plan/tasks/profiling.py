@@ -5,6 +5,7 @@ An estimate fitted to these gives the other times. What cannot train a task is n
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,6 @@ from slipway.jobs.plan.tasks.trials import (
     ProfileCache,
     TrialPlace,
     content_key,
-    model_kind,
     try_combination,
 )
 from slipway.jobs.plan.techniques.fitted import FittedSteps, MeasuredStep, ModelFacts, fit_steps
@@ -44,7 +44,9 @@ class TaskGroup:
 
     @property
     def kind(self) -> str:
-        return model_kind(self.task)
+        """Return the kind of model: tasks of one kind differ only in batches and rates."""
+        task = self.task
+        return json.dumps([task.load_model.as_json(), dict(task.arguments), task.precision], sort_keys=True)
 
 
 @dataclass(slots=True, kw_only=True)

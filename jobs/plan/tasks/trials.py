@@ -100,11 +100,6 @@ def content_key(task: TaskDescription, place: TrialPlace) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def model_kind(task: TaskDescription) -> str:
-    """Return the kind of model: tasks of one kind differ only in batches and rates."""
-    return json.dumps([task.load_model.as_json(), dict(task.arguments), task.precision], sort_keys=True)
-
-
 def try_combination(place: TrialPlace, tried: Combination, folder: Path, cache: ProfileCache) -> Profile:
     """Return the cached profile, or train a few batches once enough devices are free."""
     words = json.dumps([content_key(tried.task, place), dict(tried.variant.settings), tried.devices])
