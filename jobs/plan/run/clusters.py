@@ -6,7 +6,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.cloud import aws
@@ -223,24 +223,20 @@ def refuse_unrunnable(plan: Plan) -> None:
                 hint="plan from a TOML file of recipes: docs/planner.md",
             )
     for pool in plan.pools:
-        _refuse_shared_nodes(pool, plan.jobs)
-
-
-def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
-    """Refuse two jobs that may share a node, in this plan or in the next one for what is left."""
-    parts = {
-        job.name: mode.devices
-        for job in jobs
-        for mode in job.modes
-        if mode.type == pool.type and mode.devices < pool.devices_per_node
-    }
-    if len(parts) > 1:
-        (one, taken), (other, _) = list(parts.items())[:2]
-        raise NoTarget(
-            f"jobs '{one}' and '{other}' may share a node of cluster '{pool.cluster}' ('{one}' takes {taken} "
-            f"of its {pool.devices_per_node} devices), and a cluster gives each job whole nodes",
-            hint="plan again with devices_per_node 1 in the pool, so that modes count whole nodes",
-        )
+        # All modes count, not only the chosen ones: the next plan for what is left may take others.
+        parts = {
+            job.name: mode.devices
+            for job in plan.jobs
+            for mode in job.modes
+            if mode.type == pool.type and mode.devices < pool.devices_per_node
+        }
+        if len(parts) > 1:
+            (one, taken), (other, _) = list(parts.items())[:2]
+            raise NoTarget(
+                f"jobs '{one}' and '{other}' may share a node of cluster '{pool.cluster}' ('{one}' takes "
+                f"{taken} of its {pool.devices_per_node} devices), and a cluster gives each job whole nodes",
+                hint="plan again with devices_per_node 1 in the pool, so that modes count whole nodes",
+            )
 
 
 def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:
