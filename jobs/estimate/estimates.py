@@ -111,8 +111,16 @@ def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequen
     refuse_device(workload, place.instance)
     workload = _dealt(workload, place, nodes)
     made = _make(workload, place, nodes, rows)
-    if not made.fits.fits:
-        raise _too_large(workload, place, made)
+    if not (found := made.fits).fits:
+        total, usable = found.memory.total / _GIB, found.usable_bytes / _GIB
+        largest = getattr(found.memory, found.memory.largest) / _GIB
+        raise CannotEstimate(
+            f"{workload.name} does not fit {nodes} × {place.instance.name}: a device needs {total:.1f} GiB "
+            f"and {usable:.1f} can be used; most is {found.memory.largest}, {largest:.1f} GiB",
+            hint=f"it fits with --set {found.change.replace(', ', ' --set ')}"
+            if found.nearest
+            else f"slipway compare {workload.name}",
+        )
     return _estimate(workload, place, made, _base_rate(workload, place, nodes, rows), changed="")
 
 
@@ -299,19 +307,6 @@ def refuse_size(nodes: int) -> None:
         raise CannotEstimate(
             f"{shown(nodes)} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
         )
-
-
-def _too_large(workload: Workload, place: PricedHardware, made: _Made) -> CannotEstimate:
-    found = made.fits
-    total, usable = found.memory.total / _GIB, found.usable_bytes / _GIB
-    largest = getattr(found.memory, found.memory.largest) / _GIB
-    return CannotEstimate(
-        f"{workload.name} does not fit {made.cluster.nodes} × {place.instance.name}: a device needs "
-        f"{total:.1f} GiB and {usable:.1f} can be used; most is {found.memory.largest}, {largest:.1f} GiB",
-        hint=f"it fits with --set {found.change.replace(', ', ' --set ')}"
-        if found.nearest
-        else f"slipway compare {workload.name}",
-    )
 
 
 # From a rate to a job: seconds, dollars, tokens per dollar. An unknown price is None, never zero.

@@ -17,8 +17,6 @@ from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.work import Memory, memory, usable_bytes
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
-_Change = Callable[[Layout, Hardware], Iterator[Layout]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
@@ -109,7 +107,7 @@ def _offload(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
         yield replace(layout, offload=True)
 
 
-CHANGES: Mapping[str, _Change] = {
+CHANGES: Mapping[str, Callable[[Layout, Hardware], Iterator[Layout]]] = {
     "shard the optimizer's state": _shard_optimizer,
     "take fewer sequences at a time": _smaller_micro_batch,
     "compute activations again": _checkpoint,
@@ -119,12 +117,11 @@ CHANGES: Mapping[str, _Change] = {
     "keep the optimizer's state in the node's memory": _offload,
 }
 
-_SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
-
 
 def difference(asked: Layout, found: Layout) -> str:
     """Return, in words, what was changed in the requested layout."""
-    changed = (name for name in _SAID if getattr(asked, name) != getattr(found, name))
+    said = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
+    changed = (name for name in said if getattr(asked, name) != getattr(found, name))
     return ", ".join(f"{name}={getattr(found, name)}" for name in changed)
 
 

@@ -49,21 +49,19 @@ def scale_of(estimates: Sequence[Estimate]) -> Scale:
 BEST, UNDECIDED, BEATEN = "*", "not told apart", ""
 
 
-def verdicts(estimates: Sequence[Estimate]) -> list[str]:
-    """Return a verdict for each row: no other can beat it in time and cost, one may, or one does."""
-    scale = scale_of(estimates)
-    boxes = [_box(each, scale) for each in estimates]
-    return [_verdict(box, boxes) for box in boxes]
-
-
 _Box = tuple[str, float, float, float, float, float, float]  # where it runs; least and most time, then cost
 
 
-def _box(estimate: Estimate, scale: Scale) -> _Box:
-    time, usd = scale.time(estimate), scale.cost(estimate)
-    least, most = estimate.ranges.sequences_per_second
-    slow, fast = estimate.sequences_per_second / least, estimate.sequences_per_second / most
-    return estimate.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow
+def verdicts(estimates: Sequence[Estimate]) -> list[str]:
+    """Return a verdict for each row: no other can beat it in time and cost, one may, or one does."""
+    scale = scale_of(estimates)
+    boxes: list[_Box] = []
+    for each in estimates:
+        time, usd = scale.time(each), scale.cost(each)
+        least, most = each.ranges.sequences_per_second
+        slow, fast = each.sequences_per_second / least, each.sequences_per_second / most
+        boxes.append((each.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow))
+    return [_verdict(box, boxes) for box in boxes]
 
 
 def _verdict(box: _Box, others: Sequence[_Box]) -> str:

@@ -125,8 +125,13 @@ class PoolBand:
 
 def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str, axis: TimeAxis) -> str:
     """Draw where and when jobs run, by the plan or in fact; `suffix` keeps the ids of a page apart."""
-    bands = list(_bands(plan.pools))
-    height = bands[-1].bottom + GAP
+    bands, top = [], float(HEAD + GAP)
+    for pool in plan.pools:
+        fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
+        device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
+        bands.append(PoolBand(pool=pool, top=top, device=device))
+        top = bands[-1].bottom + GAP
+    height = top
     width = axis.left + axis.width + RIGHT
     hues = {job.name: place * _GOLDEN % 360 for place, job in enumerate(plan.jobs)}
     bars = "".join(_bar(plan, each, bands[each.pool], axis, hues[each.job]) for each in runs)
@@ -140,16 +145,6 @@ def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, suffix: str
         f"<g>{bars}</g>{''.join(_spot(plan, each, bands[each.pool], axis, suffix) for each in runs)}"
         f"{''.join(_limits(plan, axis, height))}</svg>"
     )
-
-
-def _bands(pools: Sequence[Pool]) -> Iterator[PoolBand]:
-    top = float(HEAD + GAP)
-    for pool in pools:
-        fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
-        device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
-        band = PoolBand(pool=pool, top=top, device=device)
-        yield band
-        top = band.bottom + GAP
 
 
 def _band(band: PoolBand, axis: TimeAxis) -> str:
@@ -196,17 +191,12 @@ def _bar(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, hue: floa
     if high >= 8 and letters >= 3:
         cut = name if len(name) <= letters else f"{name[: letters - 1]}…"
         label = f'<text class="job" x="{left + 3:.1f}" y="{top + high / 2 + 4:g}">{escape(cut)}</text>'
-    return f"<g><title>{safe_text(bar_words(plan, each))}</title>{rects}{label}</g>"
-
-
-def bar_words(plan: Plan, each: Assignment) -> str:
-    """Return the text that the mouse shows over a bar."""
-    pool = plan.pools[each.pool]
-    return (
+    shown = (  # while the mouse is over the bar
         f"{each.job}: {each.mode.technique} on {each.mode.devices} × {each.mode.type}, node "
-        f"{devices_by_node(each, pool)}, {clock(each.start)} to {clock(each.end)}, "
+        f"{devices_by_node(each, plan.pools[each.pool])}, {clock(each.start)} to {clock(each.end)}, "
         f"${money(dollars_of_job(plan, each))}"
     )
+    return f"<g><title>{safe_text(shown)}</title>{rects}{label}</g>"
 
 
 def _boxes(each: Assignment, band: PoolBand) -> Iterator[tuple[float, float]]:
@@ -233,17 +223,16 @@ def _spot(plan: Plan, each: Assignment, band: PoolBand, axis: TimeAxis, suffix: 
 
 
 def _limits(plan: Plan, axis: TimeAxis, height: float) -> Iterator[str]:
-    if plan.goal.objective is Objective.MAKESPAN and 0 < plan.bound.value <= axis.horizon:
-        yield _limit("bound", "no plan ends before", plan.bound.value, axis, height)
-    if plan.goal.deadline is not None and plan.goal.deadline <= axis.horizon:
-        yield _limit("deadline", "deadline", plan.goal.deadline, axis, height)
-
-
-def _limit(kind: str, what: str, seconds: float, axis: TimeAxis, height: float) -> str:
-    x, bottom = axis.x(seconds), height - (4 if kind == "bound" else 16)
-    words = f"{what} {clock(seconds)}"
-    side, gap = ("end", -4) if len(words) * _LETTER < x else ("start", 4)  # none begins outside the drawing
-    return (
-        f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
-        f'<text class="{kind}" text-anchor="{side}" x="{x + gap:.1f}" y="{bottom:g}">{words}</text>'
-    )
+    has_bound = plan.goal.objective is Objective.MAKESPAN and plan.bound.value > 0
+    for kind, what, seconds, lift in (
+        ("bound", "no plan ends before", plan.bound.value if has_bound else None, 4),
+        ("deadline", "deadline", plan.goal.deadline, 16),
+    ):
+        if seconds is None or seconds > axis.horizon:
+            continue
+        x, y, words = axis.x(seconds), height - lift, f"{what} {clock(seconds)}"
+        side, gap = ("end", -4) if len(words) * _LETTER < x else ("start", 4)  # none begins outside
+        yield (
+            f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
+            f'<text class="{kind}" text-anchor="{side}" x="{x + gap:.1f}" y="{y:g}">{words}</text>'
+        )

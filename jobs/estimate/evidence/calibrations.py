@@ -12,13 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slipway.jobs.estimate.evidence.measurements import Asked, Measurement
-from slipway.jobs.estimate.evidence.nearest import (
-    NearestRow,
-    is_same_model,
-    nearest_own,
-    nearest_row,
-    same_own,
-)
+from slipway.jobs.estimate.evidence.nearest import Evidence, NearestRow, is_same_model, nearest_row
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import cluster_of, family_of
@@ -101,7 +95,8 @@ def _nearest_published(
     Among equals, the user's published rows come first, but after the user's own runs.
     """
     most = math.inf if origin is None else distance(asked.model, asked.cluster, asked.layout, origin)
-    brought, shipped = nearest_own(rows, asked), nearest_row(asked, others)
+    brought = rows.nearest(asked) if isinstance(rows, Evidence) else None
+    shipped = nearest_row(asked, others)
     if brought is not None and (shipped is None or brought.spread <= shipped.spread):
         is_run_equal = origin is not None and origin.is_own and brought.spread == most
         return brought if brought.spread <= most and not is_run_equal else None
@@ -138,7 +133,7 @@ def _measured(
         and row.is_like(asked.layout)
     ]
     ours = min(found, key=lambda row: _preference(row, asked), default=None)
-    brought = same_own(rows, asked)
+    brought = rows.same(asked) if isinstance(rows, Evidence) else None
     if ours is not None and (brought is None or _is_own(ours)):
         return ours, _is_own(ours)
     return (None, False) if brought is None else (as_measurement(brought), brought.is_own)

@@ -177,20 +177,12 @@ class Evidence(tuple[Measurement, ...]):
         return made
 
     def nearest(self, asked: Asked) -> NearestRow | None:
+        """Return the nearest of the published rows, if there is one on this accelerator."""
         return nearest_of(self._sorted, asked)
 
     def same(self, asked: Asked) -> Published | None:
         """Return the row of this very configuration; of several, the last that was read."""
         return next((row for row in reversed(self.published) if _is_same(row.asked, asked)), None)
-
-
-def nearest_own(rows: Sequence[Measurement], asked: Asked) -> NearestRow | None:
-    """Return the nearest of the user's published rows, if there is one on this accelerator."""
-    return rows.nearest(asked) if isinstance(rows, Evidence) else None
-
-
-def same_own(rows: Sequence[Measurement], asked: Asked) -> Published | None:
-    return rows.same(asked) if isinstance(rows, Evidence) else None
 
 
 def is_same_model(of: Asked, asked: Asked) -> bool:

@@ -9,7 +9,7 @@ from slipway.jobs.estimate.estimates import job_seconds, steps_of, tokens_per_do
 from slipway.jobs.estimate.evidence.calibrations import FITTABLE
 from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
 from slipway.jobs.estimate.hardware import STARTUP_SECONDS, cluster_of
-from slipway.jobs.estimate.work.rate import Throughput, fit_network_efficiency, fit_utilisation, throughput
+from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration
 from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, WORKLOADS
@@ -117,7 +117,13 @@ def _check_rows(table: Table, own: Calibration, basis: str) -> Iterator[Checked]
         used = basis == "predicted" and (index == 0 or (index == 1 and not table.peer))
         cluster = table.cluster(row.nodes)
         made = throughput(table.shape, cluster, table.layout, own)
-        published, predicted, unit = _compared(table, row, made)
+        if row.sequences_per_second is not None:
+            published, predicted, unit = row.sequences_per_second, made.sequences_per_second, "seq/s"
+        else:
+            assert table.job is not None
+            assert row.seconds is not None
+            steps = steps_of(table.job.examples, table.job.epochs, made.sequences_per_step)
+            published, predicted, unit = row.seconds, job_seconds(made, steps), "s"
         yield Checked(
             table=table.name,
             nodes=row.nodes,
@@ -128,15 +134,6 @@ def _check_rows(table: Table, own: Calibration, basis: str) -> Iterator[Checked]
             predicted=predicted,
             limit=None if used else limit,
         )
-
-
-def _compared(table: Table, row: Row, made: Throughput) -> tuple[float, float, str]:
-    if row.sequences_per_second is not None:
-        return row.sequences_per_second, made.sequences_per_second, "seq/s"
-    assert table.job is not None
-    assert row.seconds is not None
-    steps = steps_of(table.job.examples, table.job.epochs, made.sequences_per_step)
-    return row.seconds, job_seconds(made, steps), "s"
 
 
 def _check_dollars(table: Table) -> Iterator[Checked]:
@@ -164,7 +161,6 @@ def _check_dollars(table: Table) -> Iterator[Checked]:
 # information: with the length unknown, nothing can be right or wrong.
 PUBLISHED_SECONDS = 10 * 60.0  # "under ten minutes", from 58
 LENGTHS = (32, 64, 128, 256)
-_INSTANCE = "p4d.24xlarge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +174,7 @@ class Assumed:
 
 def epochs_by_length() -> Iterator[Assumed]:
     """Yield one epoch for each length, predicted from the class's prior, with the range of its times."""
-    instance = instance_type(_INSTANCE)
-    own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance, 1)
+    own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance_type("p4d.24xlarge"), 1)
     for length in LENGTHS:
         made = throughput(replace(own.model, sequence_length=length), cluster, own.layout)
         seconds = job_seconds(made, steps_of(SST2_EXAMPLES, 1, made.sequences_per_step))

@@ -18,7 +18,7 @@ from slipway.jobs.estimate.evidence.measurements import Measurement, our_measure
 from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import rate_of
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
-from slipway.jobs.estimate.evidence.tables import TABLES, Table
+from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import prior
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.words.catalogue.hardware import device_of
@@ -48,7 +48,23 @@ class Trial:
 
 def trials() -> Iterator[Trial]:
     """Yield every published row: from the articles (tables.py) and from other people (other_rows.csv)."""
-    rows = [*(row for table in TABLES.values() for row in _rows(table)), *other_rows()]
+    rows = [
+        Published(
+            table=table.name,
+            device=device_of(instance_type(table.instance)),
+            asked=Asked(
+                instance=table.instance,
+                model_name=table.model,
+                model=table.shape,
+                cluster=table.cluster(row.nodes),
+                layout=table.layout,
+            ),
+            sequences_per_second=rate_of(table, row),
+        )
+        for table in TABLES.values()
+        for row in table.rows
+    ]
+    rows += other_rows()
     for row in rows:
         yield _trial(row, _without(row.table))
 
@@ -87,19 +103,3 @@ def _other_tables(table: str) -> tuple[Published, ...]:
 
 def _without(table: str) -> tuple[Measurement, ...]:
     return tuple(row for row in our_measurements() if row.name != table)
-
-
-def _rows(table: Table) -> Iterator[Published]:
-    for row in table.rows:
-        yield Published(
-            table=table.name,
-            device=device_of(instance_type(table.instance)),
-            asked=Asked(
-                instance=table.instance,
-                model_name=table.model,
-                model=table.shape,
-                cluster=table.cluster(row.nodes),
-                layout=table.layout,
-            ),
-            sequences_per_second=rate_of(table, row),
-        )

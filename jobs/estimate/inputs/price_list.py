@@ -69,7 +69,13 @@ def ask_spot_rates(names: Sequence[str], regions: Sequence[str]) -> tuple[list[R
     asked = [name for name in names if not name.startswith(SAGEMAKER)]
     for region in regions:
         best: dict[str, Rate] = {}
-        for offer in _spot_offers(asked, region):
+        wanted = {
+            "InstanceTypes": asked,
+            "ProductDescriptions": ["Linux/UNIX"],
+            "StartTime": datetime.now(UTC),
+        }
+        client = reader("ec2", region)
+        for offer in _answered(ask_all(client, "DescribeSpotPriceHistory", "SpotPriceHistory", **wanted)):
             name, usd = str(offer["InstanceType"]), round(float(offer["SpotPrice"]), 6)
             if name in best and usd >= best[name].usd_per_hour:
                 continue
@@ -86,16 +92,6 @@ def ask_spot_rates(names: Sequence[str], regions: Sequence[str]) -> tuple[list[R
         found += best.values()
         missing += [f"{name} in {region}" for name in asked if name not in best]
     return found, missing
-
-
-def _spot_offers(names: Sequence[str], region: str) -> Sequence[Mapping[str, Any]]:
-    wanted = {
-        "InstanceTypes": list(names),
-        "ProductDescriptions": ["Linux/UNIX"],
-        "StartTime": datetime.now(UTC),
-    }
-    client = reader("ec2", region)
-    return _answered(ask_all(client, "DescribeSpotPriceHistory", "SpotPriceHistory", **wanted))
 
 
 def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:

@@ -17,12 +17,13 @@ from slipway.jobs.estimate.work.spread import unmeasured_words
 from slipway.jobs.estimate.work.work import GRADIENT_BYTES, adapted_share, linear_adapters_share
 from slipway.jobs.estimate.work.workloads import (
     BY_SIZES,
+    LORA_RANK,
+    SIZES,
     SST2_EXAMPLES,
     Workload,
     at_length,
     described,
     find_workload,
-    is_of_sizes,
     names,
     with_settings,
     with_sizes,
@@ -133,7 +134,7 @@ def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
         return recipe_workload(name, settings)
     if recipe := find_own_recipe(name):
         return _own_workload(recipe, settings)
-    sizes = {key: text for key, text in settings.items() if is_of_sizes(key)}
+    sizes = {key: text for key, text in settings.items() if key in SIZES or key == LORA_RANK}
     rest = {key: text for key, text in settings.items() if key not in sizes}
     if name in BY_SIZES:
         return with_settings(described(name, sizes), rest)
@@ -243,6 +244,9 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
     )
 
 
+_DECODERS: Mapping[str, str] = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
+
+
 def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
     """Describe pre-training, which takes as many steps as its tokens need."""
     if model_file := config.config or config.start_from_model:
@@ -313,9 +317,6 @@ def _model_of(place: str) -> Workload:
         f"nobody has counted the model in '{place}'",
         hint=f"put its config.json into {name}/ of this folder, or name one of {', '.join(MODELS)}",
     )
-
-
-_DECODERS: Mapping[str, str] = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
 
 
 # Rows of GLUE's training sets (Wang et al. 2018, and the data sets themselves).

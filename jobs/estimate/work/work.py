@@ -16,7 +16,7 @@ def parameter_count(model: Model) -> float:
     if model.parameters is not None:
         return float(model.parameters)
     norms_and_biases = 13 * model.hidden_size
-    layer = _attention_weights(model) + _block_weights(model) + norms_and_biases
+    layer = _layer_weights(model) + norms_and_biases
     return float(model.layers * layer + model.vocabulary * model.hidden_size)
 
 
@@ -76,8 +76,7 @@ def score_share(model: Model) -> float:
 
 
 def _layer_flops(model: Model) -> float:
-    weights = _attention_weights(model) + _block_weights(model)
-    return 2.0 * weights * model.sequence_length + _score_flops(model)
+    return 2.0 * _layer_weights(model) * model.sequence_length + _score_flops(model)
 
 
 def _score_flops(model: Model) -> float:
@@ -86,13 +85,10 @@ def _score_flops(model: Model) -> float:
     return 4.0 * model.sequence_length**2 * model.hidden_size * computed
 
 
-def _attention_weights(model: Model) -> float:
+def _layer_weights(model: Model) -> float:
     shared = (model.key_value_heads or model.heads) / model.heads
-    return model.hidden_size**2 * (2 + 2 * shared)
-
-
-def _block_weights(model: Model) -> float:
-    return (3.0 if model.gated else 2.0) * model.hidden_size * model.feed_forward
+    attention = model.hidden_size**2 * (2 + 2 * shared)
+    return attention + (3.0 if model.gated else 2.0) * model.hidden_size * model.feed_forward
 
 
 # What one device has to hold, part by part, and whether that fits. Sixteen bytes for each parameter: two of

@@ -260,10 +260,6 @@ def with_sizes(workload: Workload, settings: Mapping[str, str]) -> Workload:
     return workload if is_same else replace(workload, model=model, model_name=f"of sizes {changed}")
 
 
-def is_of_sizes(name: str) -> bool:
-    return name in SIZES or name == LORA_RANK
-
-
 def _usual_heads(hidden: int) -> int:
     size = _HEAD_SIZE if hidden >= _NARROW else _NARROW_HEAD_SIZE
     return hidden // size if hidden % size == 0 else 1

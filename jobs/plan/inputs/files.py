@@ -219,7 +219,7 @@ class Fields:
     def text(self, name: str, default: str | None = None) -> str:
         value = self._value(name, default)
         if not isinstance(value, str):
-            raise self._refusal(name, value, "a text")
+            raise self.refuse(name, "a text")
         return value
 
     def whole(self, name: str, default: int | None = None) -> int:
@@ -228,13 +228,13 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if type(value) is not int:
-            raise self._refusal(name, value, "a whole number")
+            raise self.refuse(name, "a whole number")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)
         if type(value) not in (int, float) or not _is_finite(value):
-            raise self._refusal(name, value, "a finite number")
+            raise self.refuse(name, "a finite number")
         assert isinstance(value, int | float)
         return float(value)
 
@@ -245,31 +245,31 @@ class Fields:
     def truth(self, name: str, default: bool) -> bool:
         value = self.values.get(name, default)
         if not isinstance(value, bool):
-            raise self._refusal(name, value, "true or false")
+            raise self.refuse(name, "true or false")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.values.get(name, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._refusal(name, value, "a list of texts")
+            raise self.refuse(name, "a list of texts")
         return tuple(value)
 
     def wholes(self, name: str) -> tuple[int, ...]:
         value = self.values.get(name)
         if not isinstance(value, list) or not all(type(item) is int for item in value):
-            raise self._refusal(name, value, "a list of whole numbers")
+            raise self.refuse(name, "a list of whole numbers")
         return tuple(value)
 
     def text_by_name(self, name: str) -> dict[str, str]:
         value = self.values.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            raise self._refusal(name, value, "an object of texts")
+            raise self.refuse(name, "an object of texts")
         return dict(value)
 
     def inner(self, name: str) -> Fields:
         value = self._value(name, None)
         if not isinstance(value, dict):
-            raise self._refusal(name, value, "an object")
+            raise self.refuse(name, "an object")
         return Fields(where=self._at(name), values=value)
 
     def objects(self, name: str) -> Iterator[Fields]:
@@ -297,7 +297,10 @@ class Fields:
         yield from (self._at(name) for name in self.values if name not in known)
 
     def refuse(self, name: str, allowed: str) -> CannotPlan:
-        return self._refusal(name, self.values.get(name), allowed)
+        return CannotPlan(
+            f"{printable(self._at(name))} is {_shown(self.values.get(name))}; allowed is {allowed}",
+            hint="correct it in the file",
+        )
 
     def _value(self, name: str, default: object) -> object:
         value = self.values.get(name)
@@ -311,12 +314,6 @@ class Fields:
 
     def _at(self, name: str) -> str:
         return f"{self.where}.{name}" if self.where else name
-
-    def _refusal(self, name: str, value: object, allowed: str) -> CannotPlan:
-        return CannotPlan(
-            f"{printable(self._at(name))} is {_shown(value)}; allowed is {allowed}",
-            hint="correct it in the file",
-        )
 
 
 def _is_finite(value: object) -> bool:

@@ -57,8 +57,14 @@ def own_command_job(found: Fields, beside: Path, pools: Sequence[Pool], kinds: M
             f"{place} is no field of a command in a sweep", hint=f"there are {', '.join(FIELDS)}"
         )
     ways = tuple(_modes(found, pools))
-    if found.has("image"):
-        _refuse_machines(found, ways, pools, kinds)
+    types = {mode.type for mode in ways}
+    for pool in pools if found.has("image") else ():
+        if pool.type in types and kinds.get(pool.cluster) in _RUN_NO_CONTAINERS:  # the plan might choose it
+            raise CannotPlan(
+                f"{found.where} has an image, and the nodes of pool '{pool.cluster}' run no containers",
+                hint="take the pool out, or give each mode a type that other pools have; "
+                "requirements adds packages everywhere",
+            )
     try:
         job = _job(found, beside)
     except CannotPlan:
@@ -108,27 +114,19 @@ def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
     limit_mb = found.whole("limit", DEFAULT_LIMIT_MB)
     if not 1 <= limit_mb <= LARGEST_LIMIT_MB:
         raise found.refuse("limit", f"1 to {LARGEST_LIMIT_MB} (MB)")
-    folder = read_folder(
-        _within(found, beside),
-        limit_mb=limit_mb,
-        include_secrets=found.truth("include_secrets", False),
-    )
+    place, bounds = beside / found.text("folder", "."), [beside.resolve()]
+    with suppress(NoProject):
+        project = find_project(beside.resolve()).folder
+        bounds += [project] if bounds[0].is_relative_to(project) else []
+    # Only the plan's folder or project: somebody else's plan cannot send other files of this machine.
+    if not any(place.resolve().is_relative_to(bound) for bound in bounds):
+        raise found.refuse("folder", f"a folder in {bounds[-1]}")
+    include_secrets = found.truth("include_secrets", False)
+    folder = read_folder(place, limit_mb=limit_mb, include_secrets=include_secrets)
     refuse_mistakes(command, folder)
     if command.requirements is not None:
         refuse_left_behind(command.requirements, folder)
     return str(keep_archive(folder))
-
-
-def _within(found: Fields, beside: Path) -> Path:
-    """Return the folder to pack. It must lie in the plan's folder or project, so that somebody else's plan
-    cannot send other files of this machine."""
-    folder, bounds = beside / found.text("folder", "."), [beside.resolve()]
-    with suppress(NoProject):
-        project = find_project(beside.resolve()).folder
-        bounds += [project] if bounds[0].is_relative_to(project) else []
-    if not any(folder.resolve().is_relative_to(bound) for bound in bounds):
-        raise found.refuse("folder", f"a folder in {bounds[-1]}")
-    return folder
 
 
 def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:
@@ -151,18 +149,4 @@ def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:
             raise CannotPlan(
                 f"{given.where} asks for {nodes} nodes, and no pool has them",
                 hint="add nodes to a pool; an MPI cluster counts as one node in a plan",
-            )
-
-
-def _refuse_machines(
-    found: Fields, ways: Sequence[Mode], pools: Sequence[Pool], kinds: Mapping[str, str]
-) -> None:
-    """Refuse an image if the plan might choose nodes that cannot run containers."""
-    types = {mode.type for mode in ways}
-    for pool in pools:
-        if pool.type in types and kinds.get(pool.cluster) in _RUN_NO_CONTAINERS:
-            raise CannotPlan(
-                f"{found.where} has an image, and the nodes of pool '{pool.cluster}' run no containers",
-                hint="take the pool out, or give each mode a type that other pools have; "
-                "requirements adds packages everywhere",
             )

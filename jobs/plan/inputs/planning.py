@@ -144,7 +144,6 @@ def _refuse_missed(best: Incumbent, found: Plan) -> None:
 
 
 # Refuse a goal that no plan can reach, and say how near a plan may come.
-_CENT = 0.01
 
 
 def _refuse_unreachable(table: OptionTable, makespan: LowerBound) -> None:
@@ -169,7 +168,7 @@ def _refuse_unreachable(table: OptionTable, makespan: LowerBound) -> None:
         )
     least = cheapest(table)
     if budget is not None and budget < least * (1 - 1e-9):
-        up = math.ceil(least / _CENT) * _CENT
+        up = math.ceil(least / 0.01) * 0.01  # to whole cents
         raise CannotPlan(
             f"the budget is {money(budget)} dollars, and no plan costs less than {money(up)} (every "
             "job in its cheapest mode)",

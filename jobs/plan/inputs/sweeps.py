@@ -130,13 +130,25 @@ def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
     recipe = find_recipe(found.text("recipe"))
     given = found.inner("settings").values if found.has("settings") else {}
     fixed = {key: _word(found.where, key, value) for key, value in given.items()}
-    axes = _grid(found)
+    axes = {}
+    for key, values in found.inner("grid").values.items() if found.has("grid") else ():
+        if not isinstance(values, list) or not values:
+            raise CannotPlan(
+                f"{found.where}.grid.{printable(key)} is no list of values", hint=f"write {key} = [1, 2]"
+            )
+        axes[key] = [_word(found.where, key, value) for value in values]
     points = [*islice(product(*axes.values()), MOST_JOBS + 1)]
     if len(points) > MOST_JOBS:
         raise CannotPlan(f"{found.where}.grid has more than {MOST_JOBS} points", hint="plan fewer jobs")
-    for values in points:
-        settings = {**fixed, **dict(zip(axes, values, strict=True))}
-        yield _job(found, recipe, settings, _name(found, recipe, values), places)
+    for point in points:
+        settings = {**fixed, **dict(zip(axes, point, strict=True))}
+        given_name = found.text("name", recipe.name)
+        name = "-".join([given_name, *(value.replace(".", "_").replace("+", "") for value in point)])
+        if len(name) > LONGEST_NAME:
+            raise CannotPlan(
+                f"the name '{name[:60]}…' is too long", hint=f"give {found.where} a shorter name"
+            )
+        yield _job(found, recipe, settings, name, places)
 
 
 def _job(
@@ -178,19 +190,15 @@ def _modes(recipe: Recipe, settings: Mapping[str, str], places: Sequence[_Place]
     for place in places:
         pool = place.pool
         kind = (pool.type, pool.devices_per_node, pool.nodes)
-        if kind in seen or not _can_train_on(recipe, pool):
+        if kind in seen:
+            continue
+        try:
+            refuse_hardware(recipe, instance_type(pool.type))
+        except SlipwayError:
             continue
         seen.add(kind)
         accepts = partial(_accepts, recipe, settings, place.hardware)
         yield from modes(EstimatedJob(workload=workload, rows=rows, accepts=accepts), pool)
-
-
-def _can_train_on(recipe: Recipe, pool: Pool) -> bool:
-    try:
-        refuse_hardware(recipe, instance_type(pool.type))
-    except SlipwayError:
-        return False
-    return True
 
 
 def _accepts(
@@ -207,19 +215,6 @@ def _accepts(
     return True
 
 
-def _grid(found: Fields) -> dict[str, list[str]]:
-    if not found.has("grid"):
-        return {}
-    axes = {}
-    for key, values in found.inner("grid").values.items():
-        if not isinstance(values, list) or not values:
-            raise CannotPlan(
-                f"{found.where}.grid.{printable(key)} is no list of values", hint=f"write {key} = [1, 2]"
-            )
-        axes[key] = [_word(found.where, key, value) for value in values]
-    return axes
-
-
 def _word(where: str, key: str, value: object) -> str:
     """Return a value in the form that `--set` takes."""
     if isinstance(value, bool):
@@ -227,14 +222,6 @@ def _word(where: str, key: str, value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise CannotPlan(f"{where}: {printable(key)} is no text, number or true", hint="correct it in the file")
-
-
-def _name(found: Fields, recipe: Recipe, values: Sequence[str]) -> str:
-    given = found.text("name", recipe.name)
-    name = "-".join([given, *(value.replace(".", "_").replace("+", "") for value in values)])
-    if len(name) > LONGEST_NAME:
-        raise CannotPlan(f"the name '{name[:60]}…' is too long", hint=f"give {found.where} a shorter name")
-    return name
 
 
 def _refuse_unknown(found: Fields, known: Sequence[str]) -> None:

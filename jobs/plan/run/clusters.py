@@ -6,7 +6,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.cloud import aws
@@ -111,11 +111,12 @@ class ClusterExecutor:
 
         A broken machine does not count: another one replaces it.
         """
-        return frozenset(
-            (pool_index, node)
-            for pool_index, pool in enumerate(self.pools)
-            for node in range(self._most_nodes(pool_index), pool.nodes)
-        )
+        lost: set[tuple[int, int]] = set()
+        for index, pool in enumerate(self.pools):
+            found = find_target(pool.cluster, self._target(index).region)
+            if not isinstance(found, Unanswered):
+                lost.update((index, node) for node in range(found.max_nodes if found else 0, pool.nodes))
+        return frozenset(lost)
 
     def has_everywhere(self, job: PlanJob) -> bool:
         """Return True if the checkpoints are on S3: files on a cluster can be read only there."""
@@ -148,14 +149,6 @@ class ClusterExecutor:
             if time.time() - run.at < REMEMBERED_SECONDS:
                 raise  # a service may be slow to list a new job
             return None
-
-    def _most_nodes(self, pool_index: int) -> int:
-        """Return how many nodes the cluster has now; the plan's number if AWS gives no answer."""
-        pool = self.pools[pool_index]
-        found = find_target(pool.cluster, self._target(pool_index).region)
-        if found is None:
-            return 0
-        return pool.nodes if isinstance(found, Unanswered) else found.max_nodes
 
     def _target(self, pool_index: int) -> Target:
         if pool_index not in self.targets:
@@ -230,24 +223,20 @@ def refuse_unrunnable(plan: Plan) -> None:
                 hint="plan from a TOML file of recipes: docs/planner.md",
             )
     for pool in plan.pools:
-        _refuse_shared_nodes(pool, plan.jobs)
-
-
-def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
-    """Refuse two jobs that may share a node, in this plan or in the next one for what is left."""
-    parts = {
-        job.name: mode.devices
-        for job in jobs
-        for mode in job.modes
-        if mode.type == pool.type and mode.devices < pool.devices_per_node
-    }
-    if len(parts) > 1:
-        (one, taken), (other, _) = list(parts.items())[:2]
-        raise NoTarget(
-            f"jobs '{one}' and '{other}' may share a node of cluster '{pool.cluster}' ('{one}' takes {taken} "
-            f"of its {pool.devices_per_node} devices), and a cluster gives each job whole nodes",
-            hint="plan again with devices_per_node 1 in the pool, so that modes count whole nodes",
-        )
+        # All modes count, not only the chosen ones: the next plan for what is left may take others.
+        parts = {
+            job.name: mode.devices
+            for job in plan.jobs
+            for mode in job.modes
+            if mode.type == pool.type and mode.devices < pool.devices_per_node
+        }
+        if len(parts) > 1:
+            (one, taken), (other, _) = list(parts.items())[:2]
+            raise NoTarget(
+                f"jobs '{one}' and '{other}' may share a node of cluster '{pool.cluster}' ('{one}' takes "
+                f"{taken} of its {pool.devices_per_node} devices), and a cluster gives each job whole nodes",
+                hint="plan again with devices_per_node 1 in the pool, so that modes count whole nodes",
+            )
 
 
 def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:

@@ -182,7 +182,22 @@ class PlanRun:
 
     def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
         now = self._now()
-        answer = replan(self._situation(sights, now), self._world.solve)
+        left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
+        standings = {
+            job.name: decisions.standing_of(
+                self.ledger.jobs[job.name], sights.get(job.name), now, saved_in=self._saved_in(job)
+            )
+            for job in left
+        }
+        situation = Situation(
+            jobs=tuple(left),
+            pools=self.plan.pools,
+            goal=self.plan.goal,
+            standings=standings,
+            switch_seconds=self._world.switch_seconds,
+            lost=self._lost,
+        )
+        answer = replan(situation, self._world.solve)
         self._homeless = answer.homeless
         assignments = tuple(as_assignment(name, slot) for name, slot in answer.slots.items())
         is_told = any(sight.outcome == "lost" for sight in sights.values())  # even if no job moves
@@ -193,23 +208,6 @@ class PlanRun:
         moved = f"; {', '.join(answer.moved)} move" if answer.moved else ""
         homeless = f"; no room for {', '.join(answer.homeless)}" if answer.homeless else ""
         self._world.say(f"planned again, since {why}{moved}{homeless}")
-
-    def _situation(self, sights: Mapping[str, Sight], now: float) -> Situation:
-        left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
-        standings = {
-            job.name: decisions.standing_of(
-                self.ledger.jobs[job.name], sights.get(job.name), now, saved_in=self._saved_in(job)
-            )
-            for job in left
-        }
-        return Situation(
-            jobs=tuple(left),
-            pools=self.plan.pools,
-            goal=self.plan.goal,
-            standings=standings,
-            switch_seconds=self._world.switch_seconds,
-            lost=self._lost,
-        )
 
     def _stop_movers(self) -> None:
         for name, _ in [*decisions.find_movers(self.ledger)]:

@@ -148,22 +148,20 @@ def _bound(plan: Plan) -> Iterator[str]:
 
 
 def _dollars(plan: Plan) -> float:
-    if plan.goal.billing is Billing.NODE:
-        return math.fsum(plan.pools[pool].price_per_hour * hours for pool, hours in _by_node(plan))
-    pools = [plan.pools[each.pool] for each in plan.assignments]
-    return math.fsum(
-        pool.price_per_hour * (each.mode.devices / pool.devices_per_node * each.seconds / 3600)
-        for pool, each in zip(pools, plan.assignments, strict=True)
-    )
-
-
-def _by_node(plan: Plan) -> Iterator[tuple[int, float]]:
+    if plan.goal.billing is not Billing.NODE:
+        pools = [plan.pools[each.pool] for each in plan.assignments]
+        return math.fsum(
+            pool.price_per_hour * (each.mode.devices / pool.devices_per_node * each.seconds / 3600)
+            for pool, each in zip(pools, plan.assignments, strict=True)
+        )
     used: dict[tuple[int, int], list[int]] = defaultdict(list)
     for each in plan.assignments:
         for share in each.placement:
             used[each.pool, share.node] += [each.start, each.start + each.seconds]
-    for (pool, _), moments in used.items():
-        yield pool, (max(moments) - min(moments)) / 3600
+    return math.fsum(
+        plan.pools[pool].price_per_hour * ((max(moments) - min(moments)) / 3600)
+        for (pool, _), moments in used.items()
+    )
 
 
 def _by_name(plan: Plan) -> dict[str, PlanJob]:

@@ -6,7 +6,7 @@ so what is shown is the most that a plan with the other mode needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from slipway.jobs.plan.search.diff import PlanDiff, clock, diff, value_words
@@ -176,16 +176,14 @@ _MOST_TOLD = 3
 
 def left_out(jobs: Sequence[PlanJob]) -> list[str]:
     """Return notes on modes that are no faster than one with fewer devices; name the first few."""
-    found = [line for job in jobs for line in _slower(job)]
-    more = len(found) - _MOST_TOLD
-    return [*found[:_MOST_TOLD], f"{more} more modes are left out for the like"] if more > 0 else found
-
-
-def _slower(job: PlanJob) -> Iterator[str]:
-    for mode in job.modes:
+    found = []
+    modes = ((job, mode) for job in jobs for mode in job.modes)
+    for job, mode in modes:
         same_type = [each for each in job.modes if each.type == mode.type]
         fewer = [each for each in same_type if each.devices < mode.devices and each.seconds <= mode.seconds]
         if fewer:
             least = min(fewer, key=lambda each: each.devices)
             where = f"job {quoted(job.name)}: {words_of(mode)}"
-            yield f"{where} is left out: with {least.devices} it takes no longer"
+            found.append(f"{where} is left out: with {least.devices} it takes no longer")
+    more = len(found) - _MOST_TOLD
+    return [*found[:_MOST_TOLD], f"{more} more modes are left out for the like"] if more > 0 else found

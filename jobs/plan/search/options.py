@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.plan.search.model import Assignment, Goal, Mode, Objective, PlanJob, Pool, dollars_of
@@ -66,11 +66,17 @@ def new_problem(
     """Build the problem from checked inputs."""
     places = {job.name: place for place, job in enumerate(jobs)}
     sure = jobs_with_deadlines(jobs)
+    options = []
+    for job in jobs:
+        useful = list(options_of(job, pools, mode_in))
+        if job.name in sure:  # it gets no spot nodes if there are others
+            useful = [option for option in useful if not pools[option.pool].is_spot] or useful
+        options.append(tuple(undominated(useful)))
     return PlanProblem(
         jobs=tuple(jobs),
         pools=tuple(pools),
         goal=goal,
-        options=tuple(_options(job, pools, job.name in sure, mode_in) for job in jobs),
+        options=tuple(options),
         after=tuple(tuple(places[name] for name in job.depends_on) for job in jobs),
     )
 
@@ -104,13 +110,6 @@ def options_of(job: PlanJob, pools: Sequence[Pool], mode_in: ModeIn = as_given) 
                 )
 
 
-def _options(job: PlanJob, pools: Sequence[Pool], is_sure: bool, mode_in: ModeIn) -> tuple[Option, ...]:
-    """Return the useful options; a job with a deadline gets no spot nodes if there are others."""
-    every = list(options_of(job, pools, mode_in))
-    on_demand = [option for option in every if not pools[option.pool].is_spot]
-    return tuple(undominated(iter(on_demand if is_sure and on_demand else every)))
-
-
 def option_as_assigned(each: Assignment, pool: Pool) -> Option:
     """Return an assignment as an option, for a job whose mode and place are decided."""
     return Option(
@@ -138,7 +137,7 @@ def expected_seconds(mode: Mode, pool: Pool) -> int:
     return math.ceil(mode.seconds * (1 + rework))
 
 
-def undominated(options: Iterator[Option]) -> Iterator[Option]:
+def undominated(options: Iterable[Option]) -> Iterator[Option]:
     """Yield, pool by pool, the options that no other beats in devices, time and dollars."""
     kept: dict[int, int] = {}
     for option in sorted(

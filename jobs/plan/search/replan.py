@@ -162,25 +162,22 @@ def _settled(
 ) -> list[Slot]:
     """Place the jobs that stay where they are, and then the others in their order."""
     free = [FreeDevices(pool) for pool in situation.pools]
-    slots = {place: _where_it_is(situation, problem, place) for place in pinned}
-    for slot in slots.values():
-        free[slot.option.pool].take(slot.placement, slot.end)
+    slots = {}
+    for place in pinned:
+        job = problem.jobs[place]
+        running = situation.standings[job.name].running
+        assert running is not None
+        given = next(mode for mode in job.modes if mode.way == running.mode.way)
+        mode = _left_in(situation, job, given, running.pool)
+        left = replace(running, mode=mode, seconds=mode.seconds)
+        option = option_as_assigned(left, situation.pools[running.pool])
+        slots[place] = Slot(option=option, start=0, placement=running.placement)
+        free[option.pool].take(running.placement, slots[place].end)
     horizon = 1 + sum(max(option.seconds for option in options) for options in problem.options)
     for pool, node in situation.lost:
         every = tuple(range(situation.pools[pool].devices_per_node))
         free[pool].take([NodeDevices(node=node, devices=every)], horizon)
     return place_in_order(problem, wishes.choice, wishes.order, free, slots)
-
-
-def _where_it_is(situation: Situation, problem: PlanProblem, place: int) -> Slot:
-    job = problem.jobs[place]
-    running = situation.standings[job.name].running
-    assert running is not None
-    given = next(mode for mode in job.modes if mode.way == running.mode.way)
-    mode = _left_in(situation, job, given, running.pool)
-    left = replace(running, mode=mode, seconds=mode.seconds)
-    option = option_as_assigned(left, situation.pools[running.pool])
-    return Slot(option=option, start=0, placement=running.placement)
 
 
 def _with_fewest_moves(

@@ -121,7 +121,6 @@ def _died() -> SlipwayError:
     )
 
 
-_RANK = "slipway.containers.tasks.train"
 _SAVE_SECONDS = 60.0  # that the other ranks have once one has saved and left
 _TAIL_BYTES = 1 << 16
 
@@ -227,7 +226,7 @@ class LocalMachine:
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         orders = [
             ProcessOrder(
-                module=_RANK,
+                module="slipway.containers.tasks.train",
                 arguments=words,
                 environment=self.environment(gang.devices) | contract.to_environment(),
                 output=gang.folder / f"rank-{contract.rank}.log",

@@ -121,25 +121,24 @@ def plan_tasks(tasks: Sequence[Task], devices: int, time_limit: float) -> tuple[
     """Plan the tasks over this many devices; return the plan, and the seconds of its unit of time."""
     longest = max(each.runtime for task in tasks for each in task.strategies.values())
     unit = 1 / _UNITS if longest < _SHORT_SECONDS else 1.0
-    jobs = [PlanJob(name=task.name, modes=tuple(_modes(task, unit, devices))) for task in tasks]
+    jobs = []
+    for task in tasks:
+        modes = tuple(
+            Mode(
+                technique=strategy.technique,
+                type=MACHINE,
+                devices=count,
+                seconds=max(1, math.ceil(strategy.runtime / unit)),
+                source=strategy.source,
+                error=strategy.error,
+                settings=tuple((name, str(value)) for name, value in strategy.parameters.items()),
+            )
+            for count, strategy in sorted(task.strategies.items())
+            if count <= devices
+        )
+        jobs.append(PlanJob(name=task.name, modes=modes))
     pool = Pool(type=MACHINE, nodes=1, devices_per_node=devices, price_per_hour=0.0)
     return plan(jobs, [pool], time_limit=time_limit), unit
-
-
-def _modes(task: Task, unit: float, devices: int) -> list[Mode]:
-    return [
-        Mode(
-            technique=strategy.technique,
-            type=MACHINE,
-            devices=count,
-            seconds=max(1, math.ceil(strategy.runtime / unit)),
-            source=strategy.source,
-            error=strategy.error,
-            settings=tuple((name, str(value)) for name, value in strategy.parameters.items()),
-        )
-        for count, strategy in sorted(task.strategies.items())
-        if count <= devices
-    ]
 
 
 def works_of(planned: Plan, tasks: Sequence[Task]) -> list[TaskWork]:

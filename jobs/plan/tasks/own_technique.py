@@ -90,7 +90,6 @@ def _task(described: TaskDescription, order: Mapping[str, Any]) -> Task:
 
 
 # Orders for the user's own techniques: each runs in a process that sees only its devices.
-_MODULE = "slipway.jobs.plan.tasks.own_technique"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,23 +105,6 @@ class OwnOrder:
 def run_own(machine: LocalMachine, order: OwnOrder) -> GangEnd:
     order.folder.mkdir(parents=True, exist_ok=True)
     order.task.describe().write(order.folder / "task.json")
-    _write_order(order)
-    process = ProcessOrder(
-        module=_MODULE,
-        arguments=[str(order.folder)],
-        environment=machine.environment(order.devices),
-        output=order.folder / "technique.log",
-    )
-    return machine.run_orders([process])
-
-
-def own_result(folder: Path) -> Mapping[str, Any]:
-    """Return the parameters and the seconds per batch that a search found."""
-    found: Mapping[str, Any] = json.loads((folder / RESULT_NAME).read_text(encoding="utf-8"))
-    return found
-
-
-def _write_order(order: OwnOrder) -> None:
     chosen = order.task.hparams.optimizer_cls
     try:
         optimizer = None if chosen is None else CodeReference.of(chosen, "optimizer_cls").as_json()
@@ -145,3 +127,16 @@ def _write_order(order: OwnOrder) -> None:
     except Refusal as refusal:
         raise SlipwayError(refusal.message, hint=refusal.hint) from None
     (order.folder / "order.json").write_text(text, encoding="utf-8")
+    process = ProcessOrder(
+        module="slipway.jobs.plan.tasks.own_technique",
+        arguments=[str(order.folder)],
+        environment=machine.environment(order.devices),
+        output=order.folder / "technique.log",
+    )
+    return machine.run_orders([process])
+
+
+def own_result(folder: Path) -> Mapping[str, Any]:
+    """Return the parameters and the seconds per batch that a search found."""
+    found: Mapping[str, Any] = json.loads((folder / RESULT_NAME).read_text(encoding="utf-8"))
+    return found

@@ -5,6 +5,7 @@ An estimate fitted to these gives the other times. What cannot train a task is n
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,6 @@ from slipway.jobs.plan.tasks.trials import (
     ProfileCache,
     TrialPlace,
     content_key,
-    model_kind,
     try_combination,
 )
 from slipway.jobs.plan.techniques.fitted import FittedSteps, MeasuredStep, ModelFacts, fit_steps
@@ -32,7 +32,6 @@ from slipway.jobs.words.text import Say
 
 _ALONE = "data"  # on one device: every fit begins with these trials
 _TRIALS_AT_ONCE = 32
-_OUT_OF_MEMORY = "memory"
 
 
 @dataclass(slots=True)
@@ -45,7 +44,9 @@ class TaskGroup:
 
     @property
     def kind(self) -> str:
-        return model_kind(self.task)
+        """Return the kind of model: tasks of one kind differ only in batches and rates."""
+        task = self.task
+        return json.dumps([task.load_model.as_json(), dict(task.arguments), task.precision], sort_keys=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class Profiler:
                 profile = self._try(group, name, variant, count)
                 if profile.seconds is not None:
                     return
-                if _OUT_OF_MEMORY not in profile.reason:
+                if "memory" not in profile.reason:
                     break  # another way to keep activations would not help
 
     def _try(self, group: TaskGroup, name: str, variant: Variant, devices: int) -> Profile:
@@ -121,16 +122,14 @@ class Profiler:
         self.trials += 1
         profile = try_combination(self.place, tried, self.folder / f"{self.trials}", self.cache)
         self.found[group.key, variant.name, devices] = (tried, profile)
+        words = f"{tried.words} of {self.cluster}" if self.cluster else tried.words
         if profile.seconds is None:
-            self.say(f"{group.task.name}: {self._on(tried.words)} does not fit: {profile.reason}")
+            self.say(f"{group.task.name}: {words} does not fit: {profile.reason}")
             for task in group.tasks:
-                task.not_fitting[self._on(tried.words)] = profile.reason
+                task.not_fitting[words] = profile.reason
         else:
-            self.say(f"{group.task.name}: {self._on(tried.words)} takes {profile.seconds:.4g} s a batch")
+            self.say(f"{group.task.name}: {words} takes {profile.seconds:.4g} s a batch")
         return profile
-
-    def _on(self, words: str) -> str:
-        return f"{words} of {self.cluster}" if self.cluster else words
 
     def _try_own(self, group: TaskGroup, name: str, count: int) -> list[tuple[Task, Strategy]]:
         """Run the search of the user's own technique, which finds its seconds for this number of devices."""

@@ -31,13 +31,19 @@ def load(folder: Path, task: TaskDescription, *, fresh: bool) -> nn.Module:
     model = build_model(task)
     if fresh or not is_saved(folder):
         return model
+    import torch
+
     own = folder / _WEIGHTS
     if own.is_file():
-        import torch
-
         model.load_state_dict(torch.load(own, weights_only=True))
-    else:
-        _fill(folder, model)
+        return model
+    from slipway.containers.training.state import WEIGHTS, SavedState
+
+    found = SavedState(Search(storage=_checkpoints(folder), collective=ALONE, say=lambda line: None).newest())
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.copy_(found.read(WEIGHTS, name))
     return model
 
 
@@ -52,16 +58,3 @@ def save(folder: Path, model: nn.Module) -> None:
 
 def _checkpoints(folder: Path) -> CheckpointFolder:
     return CheckpointFolder(folder / CHECKPOINTS)
-
-
-def _fill(folder: Path, model: nn.Module) -> None:
-    """Read the newest checkpoint's weights into the model."""
-    import torch
-
-    from slipway.containers.training.state import WEIGHTS, SavedState
-
-    found = SavedState(Search(storage=_checkpoints(folder), collective=ALONE, say=lambda line: None).newest())
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad:
-                parameter.copy_(found.read(WEIGHTS, name))

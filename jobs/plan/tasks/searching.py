@@ -55,11 +55,14 @@ def search(
         task.not_fitting.clear()
     try:
         with scratch_folder() as scratch, LocalMachine(found) as machine:
+            # 1, 2, 4, … and all devices, and the numbers that tasks ask for.
+            asked = {count for task in named for count in task.gpu_range or ()}
+            counts = {*doubling(machine.count), *asked}
             Profiler(
                 place=LocalTrials(machine),
                 own=machine,
                 folder=Path(scratch),
-                counts=_counts(named, machine.count),
+                counts=sorted(count for count in counts if 1 <= count <= machine.count),
                 names=names,
                 say=saying(log),
             ).profile(named)
@@ -69,12 +72,6 @@ def search(
         if not task.strategies:
             hint = "register a technique of your own, or change the task"
             raise hopeless(task, "this machine", otherwise="no technique was tried", hint=hint)
-
-
-def _counts(tasks: Sequence[Task], most: int) -> list[int]:
-    """Return 1, 2, 4, … and all devices, and the numbers that tasks ask for."""
-    asked = {count for task in tasks for count in task.gpu_range or ()}
-    return sorted(count for count in {*doubling(most), *asked} if 1 <= count <= most)
 
 
 # The results of tasks, here or on clusters, and how they are reported.

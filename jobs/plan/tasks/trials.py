@@ -90,14 +90,14 @@ def content_key(task: TaskDescription, place: TrialPlace) -> str:
     """Return a digest of all that a batch's seconds depend on, except how it is spread."""
     record = {name: value for name, value in task.as_json().items() if name not in _NOT_TIMED}
     code = [part.content_digest() for part in (task.load_model, task.load_dataloader, task.loss)]
-    where = [*place.identity, _versions()]
-    text = json.dumps([record, code, where], sort_keys=True)
+    versions = []
+    for package in ("slipway", "torch"):
+        try:
+            versions.append(version(package))
+        except PackageNotFoundError:
+            versions.append("")
+    text = json.dumps([record, code, [*place.identity, versions]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def model_kind(task: TaskDescription) -> str:
-    """Return the kind of model: tasks of one kind differ only in batches and rates."""
-    return json.dumps([task.load_model.as_json(), dict(task.arguments), task.precision], sort_keys=True)
 
 
 def try_combination(place: TrialPlace, tried: Combination, folder: Path, cache: ProfileCache) -> Profile:
@@ -169,13 +169,3 @@ def _read_facts(folder: Path) -> Mapping[str, int | None] | None:
 def numbers_of(found: Mapping[str, Json]) -> Mapping[str, int | None]:
     """Return the facts that are numbers."""
     return {name: value for name, value in found.items() if value is None or isinstance(value, int)}
-
-
-def _versions() -> list[str]:
-    found = []
-    for package in ("slipway", "torch"):
-        try:
-            found.append(version(package))
-        except PackageNotFoundError:
-            found.append("")
-    return found

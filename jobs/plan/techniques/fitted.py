@@ -21,8 +21,6 @@ from slipway.jobs.plan.techniques.techniques import Variant
 UNCHECKED_ERROR = 0.25  # if too little was measured to leave a step out and predict it
 _FEWEST_CHECKED = 4
 _LEAST = 1e-9
-# Any round numbers would do: the fit scales the results.
-_PEAK_FLOPS, _BYTES_PER_SECOND, _MEMORY_BYTES = 1e12, 1e10, 1e18
 
 Features = tuple[float, float, float]
 
@@ -74,20 +72,15 @@ class FittedSteps:
 
 def fit_steps(measured: Sequence[MeasuredStep]) -> FittedSteps:
     """Fit the three numbers; the error is how far off each measured step is if it is left out."""
-    return FittedSteps(factors=_fit(measured), measured=tuple(measured), error=_error(measured))
-
-
-def _error(measured: Sequence[MeasuredStep]) -> float:
-    if len(measured) < _FEWEST_CHECKED:
-        return UNCHECKED_ERROR
-    missed = []
-    for one in measured:
+    factors, missed = _fit(measured), []
+    for one in measured if len(measured) >= _FEWEST_CHECKED else ():
         others = tuple(each for each in measured if each is not one)
         without = FittedSteps(factors=_fit(others), measured=others, error=0.0)
         told = without.seconds(one.kind, one.facts, one.variant, one.devices, one.technique)
         if told is not None:
             missed.append(abs(told / one.seconds - 1))
-    return statistics.median(missed) if missed else UNCHECKED_ERROR
+    error = statistics.median(missed) if missed else UNCHECKED_ERROR
+    return FittedSteps(factors=factors, measured=tuple(measured), error=error)
 
 
 def _fit(measured: Sequence[MeasuredStep]) -> Features:
@@ -159,12 +152,13 @@ def _model(facts: ModelFacts) -> Model:
 
 
 def _machine(devices: int) -> Hardware:
+    # Any round numbers would do: the fit scales the results.
     return Hardware(
         nodes=1,
         devices_per_node=devices,
-        peak_flops=_PEAK_FLOPS,
-        memory_bytes=_MEMORY_BYTES,
-        intra_node_bytes_per_second=_BYTES_PER_SECOND,
+        peak_flops=1e12,
+        memory_bytes=1e18,
+        intra_node_bytes_per_second=1e10,
         inter_node_bytes_per_second=0.0,
         network="cpu",
     )

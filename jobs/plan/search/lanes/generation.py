@@ -98,11 +98,7 @@ class Generation:
                 pool, devices = self.menu.pools[kind], self.menu.devices[kind]
                 most[pool] = max(most[pool], values[0] / devices)
             added += self._add(lane for lane in lanes if self._gains(lane))
-        self._prove(guide, most)
-        return added
-
-    def _prove(self, guide: Floats, most: Floats) -> None:
-        """Keep the values of jobs that prove the highest bound of the program."""
+        # Keep the values of jobs that prove the highest bound of the program.
         aim = self.aim
         if aim.is_dollars:
             proven = float(guide.sum() - aim.capacity @ most)
@@ -112,6 +108,7 @@ class Generation:
         if proven > self._proven:
             self._proven = proven
             self._centre = guide if aim.is_dollars else guide * (aim.penalty / max(whole, 1e-12))
+        return added
 
     def _fill(self, kind: int, guide: Floats) -> tuple[list[float], list[Lane]]:
         """Fill several lanes of one kind, each from the jobs that the lanes before it left."""

@@ -46,8 +46,6 @@ from slipway.jobs.words.job import Job
 from slipway.jobs.words.run import AGREED_UNSAID, Agreed, JobState, Run
 from slipway.jobs.words.text import Say
 
-_NOTHING_TRIED = "no number of devices that its gpu_range allows fills whole nodes"
-
 
 def search_on(
     tasks: Sequence[Task], executor_names: Sequence[str] | None, order: ClusterOrder, say: Say
@@ -93,9 +91,9 @@ def search_there(
     where = ", ".join(place.cluster.name for place in places)
     for task in tasks:
         if not any(task.strategies_at(place.cluster.name) for place in places):
-            raise hopeless(
-                task, where, otherwise=_NOTHING_TRIED, hint="change the task, or name another cluster"
-            )
+            otherwise = "no number of devices that its gpu_range allows fills whole nodes"
+            hint = "change the task, or name another cluster"
+            raise hopeless(task, where, otherwise=otherwise, hint=hint)
 
 
 def hopeless(task: Task, where: str, *, otherwise: str, hint: str) -> SlipwayError:
