@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, no_answer, own_region, reader
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
@@ -132,14 +131,16 @@ def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unansw
         return answer
     names = {stack_name(cluster), *(stack_name(cluster, part) for part in PARTS)}
     own = [stack for stack in answer if stack["StackName"] in names and stack["StackStatus"] != _GONE]
-    return tuple(
-        DeployedStack(
-            name=stack["StackName"],
-            status=stack["StackStatus"],
-            resources=_count_resources(cloudformation, stack["StackName"]),
-        )
-        for stack in own
-    )
+    found = []
+    for stack in own:
+        name = stack["StackName"]
+        counts: Mapping[str, int] | None = None
+        listed = ask_all(cloudformation, "ListStackResources", "StackResourceSummaries", StackName=name)
+        if not isinstance(listed, Unanswered):
+            types = (each["ResourceType"] for each in listed if each["ResourceStatus"] != _GONE)
+            counts = dict(sorted(Counter(types).items()))
+        found.append(DeployedStack(name=name, status=stack["StackStatus"], resources=counts))
+    return tuple(found)
 
 
 def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
@@ -152,14 +153,6 @@ def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
     if isinstance(answer, Unanswered):
         return answer
     return sum(len(reservation["Instances"]) for reservation in answer)
-
-
-def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int] | None:
-    answer = ask_all(cloudformation, "ListStackResources", "StackResourceSummaries", StackName=stack)
-    if isinstance(answer, Unanswered):
-        return None
-    existing = [each for each in answer if each["ResourceStatus"] != _GONE]
-    return dict(sorted(Counter(each["ResourceType"] for each in existing).items()))
 
 
 def _likely_regions() -> Iterator[str | None]:

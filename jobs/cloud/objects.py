@@ -9,8 +9,6 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, allow, ask, ask_all, reader, refused_upload
 from slipway.jobs.words.errors import NoAnswer
 
-# HeadObject's error has no body, so its code is the HTTP status.
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _OF_UPLOADS = {
     "AccessDenied": allow("s3:PutObject", "submit"),
     "NoSuchBucket": "deploy the cluster again: its bucket is gone",
@@ -26,7 +24,8 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
     answer = ask(s3, operation, **where)
     if not isinstance(answer, Unanswered):
         return answer
-    if answer.code in _ABSENT:
+    # HeadObject's error has no body, so its code is the HTTP status.
+    if answer.code in ("404", "NoSuchKey", "NotFound"):
         return None
     raise NoAnswer(
         f"s3://{where['Bucket']}/{where['Key']}: {operation} gave no answer: {answer.code}, "

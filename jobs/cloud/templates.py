@@ -19,8 +19,6 @@ from slipway.jobs.words.installation import find_project, refuse_without
 from slipway.jobs.words.names import PARTS, stack_name
 
 _TIMEOUT_SECONDS = 300
-# States of a stack that has no resources.
-_EMPTY = ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
 
 Templates = Mapping[str, Mapping[str, Any]]  # by stack name
 
@@ -39,7 +37,12 @@ def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswe
     stacks = ask_all(cloudformation, "DescribeStacks", "Stacks")
     if isinstance(stacks, Unanswered):
         return stacks
-    existing = {stack["StackName"] for stack in stacks if stack["StackStatus"] not in _EMPTY}
+    # Stacks of the other two states have no resources.
+    existing = {
+        stack["StackName"]
+        for stack in stacks
+        if stack["StackStatus"] not in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
+    }
     found: dict[str, Mapping[str, Any]] = {}
     for name in names:
         if name in existing:
@@ -78,8 +81,6 @@ def declared_templates(cluster: str, folder: Path | None = None) -> Templates:
 
 
 # Reads in the output of `cdk synth` what the CDK calls each stack, by the stack's name in AWS.
-_STACK = "aws:cloudformation:stack"
-_NESTED = "cdk:cloud-assembly"  # artifact type of a Stage
 
 
 def names_in_cdk(folder: Path, region: str) -> dict[str, str]:
@@ -91,7 +92,9 @@ def _named(folder: Path, region: str) -> Iterator[tuple[str, str]]:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for artifact, described in manifest.get("artifacts", {}).items():
         properties = described.get("properties", {})
-        if described["type"] == _NESTED:
+        if described["type"] == "cdk:cloud-assembly":  # a Stage
             yield from _named(folder / properties["directoryName"], region)
-        elif described["type"] == _STACK and described["environment"].endswith(f"/{region}"):
+        elif described["type"] != "aws:cloudformation:stack":
+            continue
+        elif described["environment"].endswith(f"/{region}"):
             yield properties.get("stackName", artifact), described.get("displayName", artifact)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any
 
 from slipway.containers.runtime.named_files import open_regular
 from slipway.jobs.cloud.aws import client
@@ -55,7 +54,12 @@ def upload(path: Path, name: str, target: Target, now: Callable[[int, int], None
     total, done, sent = sum(file.size_bytes for file in files), 0, []
     for file in files:
         now(done, total)
-        if _send_if_other(s3, owner, file):
+        with open_regular(file.path, follow_links=False) as content:
+            digest = file_digest(content, _DIGEST).hexdigest()
+        there = find_object(s3, "HeadObject", **owner, Key=file.key)
+        if there is None or there.get("Metadata", {}).get(_DIGEST) != digest:
+            extra = {"ExpectedBucketOwner": target.account, "Metadata": {_DIGEST: digest}}
+            send_file(s3, file.path, bucket=target.bucket, key=file.key, extra=extra)
             sent.append(file.size_bytes)
         done += file.size_bytes
     return Uploaded(
@@ -88,14 +92,3 @@ def _file(path: Path, key: str) -> File:
     if not stat.S_ISREG(status.st_mode):
         raise CannotUpload(f"{path} is not a regular file", hint="put the file itself there, or leave it out")
     return File(path=path, key=key, size_bytes=status.st_size)
-
-
-def _send_if_other(s3: Any, owner: Mapping[str, str], file: File) -> bool:
-    with open_regular(file.path, follow_links=False) as content:
-        digest = file_digest(content, _DIGEST).hexdigest()
-    there = find_object(s3, "HeadObject", **owner, Key=file.key)
-    if there is not None and there.get("Metadata", {}).get(_DIGEST) == digest:
-        return False
-    extra = {"ExpectedBucketOwner": owner["ExpectedBucketOwner"], "Metadata": {_DIGEST: digest}}
-    send_file(s3, file.path, bucket=owner["Bucket"], key=file.key, extra=extra)
-    return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from slipway.infra.declare.declared import declared_clusters
 from slipway.infra.declare.node_images import login_type_of
@@ -27,7 +26,6 @@ from slipway.jobs.words.targets import (
 from slipway.jobs.words.text import NewerRecord
 
 OTHER_MACHINES = "other machines that run"
-_BAKES = ("CreatedBy", "EC2 Image Builder")  # tag of bakes, which count where they are planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +77,19 @@ def find_neighbourhood(
             targets.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
         except (DamagedTarget, NewerRecord):
             continue
-    known = {each.name: _of_declared(each) for each in here if each.name != cluster.name}
+    known = {
+        each.name: Neighbour(
+            name=each.name,
+            kind=each.kind,
+            instance_type=each.instance_type,
+            max_nodes=each.max_nodes,
+            market=each.market,
+            login_instance_type=login_type_of(each) if isinstance(each, SlurmCluster) else None,
+            is_warm=isinstance(each, SageMakerCluster) and each.warm_pool_minutes > 0,
+        )
+        for each in here
+        if each.name != cluster.name
+    }
     for target in targets:
         if target.name != cluster.name:
             known[target.name] = _with_deployed(known.get(target.name), target)
@@ -91,18 +101,6 @@ def find_neighbourhood(
 
 def share_words(shares: Iterable[QuotaShare]) -> str:
     return ", ".join(f"{share.amount} of {share.who}" for share in shares)
-
-
-def _of_declared(cluster: Cluster) -> Neighbour:
-    return Neighbour(
-        name=cluster.name,
-        kind=cluster.kind,
-        instance_type=cluster.instance_type,
-        max_nodes=cluster.max_nodes,
-        market=cluster.market,
-        login_instance_type=login_type_of(cluster) if isinstance(cluster, SlurmCluster) else None,
-        is_warm=isinstance(cluster, SageMakerCluster) and cluster.warm_pool_minutes > 0,
-    )
 
 
 def _with_deployed(declared: Neighbour | None, target: Target) -> Neighbour:
@@ -127,19 +125,11 @@ def _running(region: str, counted: Mapping[str, str | None]) -> RunningMachines 
     answer = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=states)
     if isinstance(answer, Unanswered):
         return answer
-    machines = (instance for reservation in answer for instance in reservation["Instances"])
-    return RunningMachines(
-        counted=Counter(
-            (str(each["InstanceType"]), str(each.get("InstanceLifecycle") or ON_DEMAND))
-            for each in machines
-            if not _is_counted(each, counted)
-        )
-    )
-
-
-def _is_counted(instance: Mapping[str, Any], clusters: Mapping[str, str | None]) -> bool:
-    """Return True for a bake, and for a machine of these clusters (of the cluster's type, where given)."""
-    tags = {str(tag["Key"]): str(tag["Value"]) for tag in instance.get("Tags") or ()}
-    name = tags.get(CLUSTER_TAG, "")
-    is_node = name in clusters and clusters[name] in (None, instance["InstanceType"])
-    return is_node or tags.get(_BAKES[0]) == _BAKES[1]
+    others: Counter[tuple[str, str]] = Counter()
+    for instance in (each for reservation in answer for each in reservation["Instances"]):
+        tags = {str(tag["Key"]): str(tag["Value"]) for tag in instance.get("Tags") or ()}
+        name = tags.get(CLUSTER_TAG, "")
+        is_node = name in counted and counted[name] in (None, instance["InstanceType"])
+        if not is_node and tags.get("CreatedBy") != "EC2 Image Builder":  # a bake counts where it is planned
+            others[(str(instance["InstanceType"]), str(instance.get("InstanceLifecycle") or ON_DEMAND))] += 1
+    return RunningMachines(counted=others)

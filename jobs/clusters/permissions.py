@@ -43,8 +43,6 @@ PURPOSES: Mapping[str, str] = MappingProxyType(
 ANY = "*"
 ALL = "all"
 LONGEST = 6144  # characters of a managed policy, white space not counted (IAM user guide, quotas)
-_STACKS = "{stacks}"
-_VERSION = "2012-10-17"
 _CFN_LENGTH = 24  # CloudFormation shortens a stack's name at most to this in names of buckets and roles
 CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "": {},
@@ -122,12 +120,14 @@ class PolicyScope:
 @lru_cache(maxsize=1)
 def grants() -> Sequence[Grant]:
     text = files(__package__).joinpath("permissions.csv").read_text(encoding="utf-8")
+    names = ("{cluster}", *(f"{{cluster}}-{part}" for part in sorted(PARTS)))
+    stacks = tuple(f"cloudformation:stack/{name}/*" for name in names)
     return [
         Grant(
             purposes=frozenset(row["purposes"].split()),
             kinds=frozenset(KINDS if row["kinds"] == ALL else row["kinds"].split()),
             actions=tuple(row["actions"].split()),
-            resources=_resources(row["resources"]),
+            resources=stacks if row["resources"] == "{stacks}" else tuple(row["resources"].split()),
             condition=row["condition"],
             when=row["when"],
         )
@@ -158,29 +158,18 @@ def policy(purpose: str, place: PolicyScope) -> Mapping[str, object]:
     merged: dict[tuple[tuple[str, ...], str], set[str]] = {}
     for grant in grants_for(purpose, place):
         merged.setdefault((grant.resources, grant.condition), set()).update(grant.actions)
-    return {
-        "Version": _VERSION,
-        "Statement": [
+    statements = []
+    for (resources, condition), actions in merged.items():
+        filled = {
+            operator: {key: value.format_map(place.names) for key, value in wanted.items()}
+            for operator, wanted in CONDITIONS[condition].items()
+        }
+        statements.append(
             {
                 "Effect": "Allow",
                 "Action": sorted(actions),
                 "Resource": [place.arn(resource) for resource in resources],
-                **_condition(condition, place),
+                **({"Condition": filled} if filled else {}),
             }
-            for (resources, condition), actions in merged.items()
-        ],
-    }
-
-
-def _resources(text: str) -> tuple[str, ...]:
-    names = [f"{{cluster}}-{part}" for part in sorted(PARTS)]
-    stacks = [f"cloudformation:stack/{name}/*" for name in ("{cluster}", *names)]
-    return tuple(stacks) if text == _STACKS else tuple(text.split())
-
-
-def _condition(name: str, place: PolicyScope) -> Mapping[str, object]:
-    filled = {
-        operator: {key: value.format_map(place.names) for key, value in wanted.items()}
-        for operator, wanted in CONDITIONS[name].items()
-    }
-    return {"Condition": filled} if filled else {}
+        )
+    return {"Version": "2012-10-17", "Statement": statements}

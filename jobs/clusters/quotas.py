@@ -26,7 +26,6 @@ from slipway.jobs.clusters.preflight.vcpu_limits import ask_vcpus
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
-_OPEN = ("PENDING", "CASE_OPENED")
 _POLL_SECONDS = 30.0
 
 
@@ -182,4 +181,6 @@ def _open_request(service: str, code: str, region: str) -> float | None:
     )
     if isinstance(answer, Unanswered):
         return None
-    return next((each["DesiredValue"] for each in answer if each["Status"] in _OPEN), None)
+    return next(
+        (each["DesiredValue"] for each in answer if each["Status"] in ("PENDING", "CASE_OPENED")), None
+    )

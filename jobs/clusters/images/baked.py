@@ -23,8 +23,6 @@ from slipway.jobs.words.images.amis import (
     manifest_of,
 )
 
-_ALIVE = ("pending", "running", "stopping", "stopped")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchTemplate:
@@ -64,15 +62,25 @@ def find_images(region: str | None) -> AmiFacts:
     tagged = _all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=ours)
     known = {each["ImageId"] for each in tagged}
     others = [ami_id for ami_id in sorted({*parameters.values()}) if ami_id not in known]
-    named = [each for ami_id in others for each in _one(ec2, ami_id)]
-    alive = [{"Name": "instance-state-name", "Values": [*_ALIVE]}]
+    named: list[Mapping[str, Any]] = []
+    for ami_id in others:
+        answer = ask(ec2, "DescribeImages", ImageIds=[ami_id])
+        named += [] if isinstance(answer, Unanswered) else answer["Images"]
+    alive = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
     reservations = _all(ec2, "DescribeInstances", "Reservations", Filters=alive)
     instances = [each for reservation in reservations for each in reservation["Instances"]]
+    bakeries = find_bakeries(region)
+    newest = _all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
     return AmiFacts(
         amis=[*tagged, *named],
         parameters=parameters,
-        bakeries=find_bakeries(region),
-        templates=_templates(ec2),
+        bakeries=bakeries,
+        templates=[
+            LaunchTemplate(
+                name=each["LaunchTemplateName"], image=each["LaunchTemplateData"].get("ImageId", "")
+            )
+            for each in newest
+        ],
         instances={instance["InstanceId"]: instance["ImageId"] for instance in instances},
     )
 
@@ -82,7 +90,17 @@ def describe(facts: AmiFacts, now: datetime) -> list[DescribedAmi]:
     there = [_described(ami, facts, now) for ami in facts.amis]
     ids = {image.ami_id for image in there}
     gone = [
-        _missing(parameter, ami_id, facts)
+        DescribedAmi(
+            image=str(image_of(parameter)),
+            ami_id=ami_id,
+            state="missing",
+            why=f"{parameter} names it: slipway image bake {image_of(parameter)} --wait",
+            age_days=None,
+            baked_at=None,
+            lock_digest=None,
+            versions={},
+            used_by=_users(ami_id, [parameter], facts),
+        )
         for parameter, ami_id in facts.parameters.items()
         if ami_id not in ids
     ]
@@ -125,21 +143,6 @@ def _state(image: str, manifest: AmiManifest | None, is_named: bool, facts: AmiF
     return "stale", f"the pipeline has {changed}: slipway image bake {image} --wait"
 
 
-def _missing(parameter: str, ami_id: str, facts: AmiFacts) -> DescribedAmi:
-    image = str(image_of(parameter))
-    return DescribedAmi(
-        image=image,
-        ami_id=ami_id,
-        state="missing",
-        why=f"{parameter} names it: slipway image bake {image} --wait",
-        age_days=None,
-        baked_at=None,
-        lock_digest=None,
-        versions={},
-        used_by=_users(ami_id, [parameter], facts),
-    )
-
-
 def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, ...]:
     names = {ami_id, *(f"resolve:ssm:{parameter}" for parameter in named_in)}
     templates = [
@@ -147,19 +150,6 @@ def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, 
     ]
     instances = [f"instance {name}" for name, image in facts.instances.items() if image == ami_id]
     return (*sorted(templates), *sorted(instances))
-
-
-def _templates(ec2: Any) -> list[LaunchTemplate]:
-    newest = _all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
-    return [
-        LaunchTemplate(name=each["LaunchTemplateName"], image=each["LaunchTemplateData"].get("ImageId", ""))
-        for each in newest
-    ]
-
-
-def _one(ec2: Any, ami_id: str) -> list[Mapping[str, Any]]:
-    answer = ask(ec2, "DescribeImages", ImageIds=[ami_id])
-    return [] if isinstance(answer, Unanswered) else list(answer["Images"])
 
 
 def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:

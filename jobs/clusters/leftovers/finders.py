@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
@@ -58,7 +59,6 @@ class Leftover:
 # too: removal.py leaves out what a stack owns. EFS user guide, "Automatic backups": an account has one vault
 # for them in each region, which keeps each for 35 days.
 _VAULT = "aws/efs/automatic-backup-vault"
-_LIVING = ["pending", "running", "stopping", "stopped"]
 _MOST_PAGES = 20  # of a bucket's versions, 1000 a page: further ones are not counted
 
 Finder = Callable[[str], Iterator[Leftover]]
@@ -75,7 +75,7 @@ class SilentService(Exception):
 def find_machines(region: str) -> Iterator[Leftover]:
     """Find nodes, and machines that become an image, that outlived what started them."""
     filters = [
-        {"Name": "instance-state-name", "Values": _LIVING},
+        {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
         {"Name": "tag-key", "Values": [CLUSTER_TAG, IMAGE_TAG]},
     ]
     asked = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=filters)
@@ -122,16 +122,21 @@ def find_buckets(region: str) -> Iterator[Leftover]:
         name = bucket["Name"]
         tagged = ask(s3, "GetBucketTagging", Bucket=name)  # refused for untagged and foreign buckets
         owner = None if isinstance(tagged, Unanswered) else _owner(tagged["TagSet"])
-        if owner and _is_in(s3, name, region):
-            size, count = _size(s3, name)
-            yield Leftover(
-                owner=owner,
-                kind=LeftoverKind.BUCKET,
-                id=name,
-                gib=_gib(size),
-                usd_per_month=_fee("s3", region, _gib(size)),
-                holds=f"{count} versions of objects",
-            )
+        if not owner:
+            continue
+        place = _told(ask(s3, "GetBucketLocation", Bucket=name)).get("LocationConstraint")
+        if (place or "us-east-1") != region:
+            continue
+        pages = s3.get_paginator("list_object_versions").paginate(Bucket=name)
+        sizes = [each["Size"] for page in islice(pages, _MOST_PAGES) for each in page.get("Versions", [])]
+        yield Leftover(
+            owner=owner,
+            kind=LeftoverKind.BUCKET,
+            id=name,
+            gib=_gib(sum(sizes)),
+            usd_per_month=_fee("s3", region, _gib(sum(sizes))),
+            holds=f"{len(sizes)} versions of objects",
+        )
 
 
 def find_file_systems(region: str) -> Iterator[Leftover]:
@@ -244,7 +249,13 @@ def find_amis(region: str) -> Iterator[Leftover]:
     """Find AMIs whose bakery is gone, and which no launch template or instance uses."""
     facts = find_images(region)
     baking = {bakery.name for bakery in facts.bakeries}
-    sizes = {image["ImageId"]: _volumes_gib(image) for image in facts.amis}
+    sizes = {
+        image["ImageId"]: sum(
+            int(mapping.get("Ebs", {}).get("VolumeSize", 0))
+            for mapping in image.get("BlockDeviceMappings", ())
+        )
+        for image in facts.amis
+    }
     for ami in describe(facts, datetime.now(UTC)):
         if ami.image not in baking and not ami.used_by and ami.state != "missing":
             yield Leftover(
@@ -276,26 +287,6 @@ def _told(answer: Any) -> Any:
 
 def _owner(tags: Iterable[Mapping[str, str]], key: str = "Key", value: str = "Value") -> str | None:
     return next((tag[value] for tag in tags if tag[key] == CLUSTER_TAG), None)
-
-
-def _is_in(s3: Any, bucket: str, region: str) -> bool:
-    place = _told(ask(s3, "GetBucketLocation", Bucket=bucket)).get("LocationConstraint")
-    return (place or "us-east-1") == region
-
-
-def _size(s3: Any, bucket: str) -> tuple[int, int]:
-    size = count = 0
-    for number, page in enumerate(s3.get_paginator("list_object_versions").paginate(Bucket=bucket)):
-        versions = page.get("Versions", [])
-        size, count = size + sum(version["Size"] for version in versions), count + len(versions)
-        if number + 1 == _MOST_PAGES:
-            break
-    return size, count
-
-
-def _volumes_gib(image: Mapping[str, Any]) -> int:
-    disks = (mapping.get("Ebs", {}) for mapping in image.get("BlockDeviceMappings", ()))
-    return sum(int(disk.get("VolumeSize", 0)) for disk in disks)
 
 
 FINDERS: Mapping[LeftoverKind, Finder] = {

@@ -6,7 +6,7 @@ Each removal can be repeated after an interruption.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.cloud.aws import Unanswered, allow, ask_all, client, reader
@@ -129,7 +129,6 @@ REMOVERS: Mapping[LeftoverKind, Remover] = {
 
 
 # Finds what destroyed clusters left in one region: everything with our tag that no existing stack owns.
-_GONE = "DELETE_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,24 +148,23 @@ def find_leftovers(region: str) -> FoundLeftovers:
             found += FINDERS[kind](region)
         except SilentService as silence:
             unanswered.append((kind, silence.refusal))
-    stacks = _stacks({each.owner for each in found}, region) if found else []
+    stacks: list[str] = []
+    if found:
+        standing = _answered(ask_all(reader("cloudformation", region), "DescribeStacks", "Stacks"))
+        owners = {each.owner for each in found}
+        makers = {*owners, *map(bakery_stack_name, owners)}
+        names = [each["StackName"] for each in standing]
+        stacks = [
+            name for name in names if any(name == each or name.startswith(f"{each}-") for each in makers)
+        ]
     owned = _owned(stacks, region)
-    left = tuple(each for each in found if each.id not in owned and not _is_ended_by(each, stacks))
-    return FoundLeftovers(leftovers=left, unanswered=tuple(unanswered))
-
-
-def _is_ended_by(leftover: Leftover, stacks: Collection[str]) -> bool:
-    """Return True if the stack that started this still stands, and so will end it."""
-    makers = (stack_name(leftover.owner), bakery_stack_name(leftover.owner))
-    return leftover.kind in RUNNING and any(maker in stacks for maker in makers)
-
-
-def _stacks(owners: Collection[str], region: str) -> list[str]:
-    """Return the names of the stacks of these clusters, and of the bakeries."""
-    found = _answered(ask_all(reader("cloudformation", region), "DescribeStacks", "Stacks"))
-    makers = {*owners, *map(bakery_stack_name, owners)}
-    names = [each["StackName"] for each in found]
-    return [name for name in names if any(name == each or name.startswith(f"{each}-") for each in makers)]
+    left = []
+    for each in found:
+        started_by = {stack_name(each.owner), bakery_stack_name(each.owner)}
+        # A stack that started this and still stands will end it.
+        if each.id not in owned and not (each.kind in RUNNING and started_by.intersection(stacks)):
+            left.append(each)
+    return FoundLeftovers(leftovers=tuple(left), unanswered=tuple(unanswered))
 
 
 def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
@@ -182,7 +180,7 @@ def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
     return frozenset(
         resource.get("PhysicalResourceId", "")
         for resource in resources
-        if resource["ResourceStatus"] != _GONE
+        if resource["ResourceStatus"] != "DELETE_COMPLETE"
     )
 
 

@@ -244,7 +244,6 @@ def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
 # Settings of the account outside our stacks, one small function for each fact.
 _BILLING_HOME = "us-east-1"  # Cost Explorer answers for all regions there
 _AWS_OWN_KEY = "alias/aws/ebs"
-_MISSING_STACK = "ValidationError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +318,7 @@ def ask_stack(name: str, region: str) -> str | Unanswered | None:
     """Return the state of one stack; None if there is no such stack."""
     answer = ask(reader("cloudformation", region), "DescribeStacks", StackName=name)
     if isinstance(answer, Unanswered):
-        return None if answer.code == _MISSING_STACK else answer
+        return None if answer.code == "ValidationError" else answer  # there is no such stack
     return str(answer["Stacks"][0]["StackStatus"])
 
 

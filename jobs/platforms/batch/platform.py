@@ -302,8 +302,6 @@ _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-# EC2's name of an architecture, by its name in container images (GOARCH, OCI image specification).
-_ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 def refuse_foreign_registry(target: BatchTarget) -> None:
@@ -336,7 +334,7 @@ def refuse_other_platform(
     if isinstance(answer, Unanswered) or not answer.get("images"):
         return
     needed = instance_type(target.instance_type).architecture
-    needed = _ARCHITECTURES.get(needed, needed)
+    needed = {"x86_64": "amd64"}.get(needed, needed)  # as images name it (GOARCH, OCI image specification)
     there = _architectures(answer["images"][0]["imageManifest"])
     if there and needed not in there:
         raise DoesNotFit(

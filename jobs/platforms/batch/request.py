@@ -44,8 +44,6 @@ MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
 # Batch hands command and environment on to ECS, which takes 8192 characters of them with their JSON (ECS
 # API reference, RunTask): a longer job is accepted and fails (ASFHyP3/hyp3#3041). Batch adds some of its own.
 MOST_OVERRIDES = 8192 - 1024
-_LAUNCH = ("python", "-m", "slipway.containers.runtime.launch")
-_BRING = ("python", "-c")
 _DIGEST_SHOWN = 16
 
 
@@ -104,7 +102,13 @@ def build_request(
         "retryStrategy": {"attempts": attempts(job, target), "evaluateOnExit": _evaluate_on_exit()},
         "timeout": {"attemptDurationSeconds": timeout_seconds(job, target)},
         "propagateTags": True,
-        "tags": _tags(job, target, image),
+        "tags": {
+            TARGET_TAG: target.name,
+            RECIPE_TAG: job.recipe,
+            NODES_TAG: str(job.nodes),
+            IMAGE_TAG: image_words(job, target, image.code),
+            **({DIGEST_TAG: image.digest} if image.digest else {}),
+        },
     }
     _refuse_too_long(submit)
     return BatchRequest(submit=submit, register=image.register, code=image.code)
@@ -123,8 +127,8 @@ def image_words(job: Job, target: BatchTarget, code: str | None = None) -> str:
 def _command(job: Job, target: BatchTarget, module: str, code: str | None) -> list[str]:
     words = ["--module", module, "--", *setting_words(job)]
     if code is None:
-        return [*_LAUNCH, *words]
-    return [*_BRING, _bringing(), f"s3://{target.bucket}/{code_key(code)}", *words]
+        return ["python", "-m", "slipway.containers.runtime.launch", *words]
+    return ["python", "-c", _bringing(), f"s3://{target.bucket}/{code_key(code)}", *words]
 
 
 @lru_cache(maxsize=1)
@@ -139,16 +143,6 @@ def _evaluate_on_exit() -> list[dict[str, str]]:
         {words.get(key, key): value for key, value in asdict(rule).items() if value is not None}
         for rule in RETRY_RULES
     ]
-
-
-def _tags(job: Job, target: BatchTarget, image: KnownImage) -> dict[str, str]:
-    tags = {
-        TARGET_TAG: target.name,
-        RECIPE_TAG: job.recipe,
-        NODES_TAG: str(job.nodes),
-        IMAGE_TAG: image_words(job, target, image.code),
-    }
-    return tags | ({DIGEST_TAG: image.digest} if image.digest else {})
 
 
 def _refuse_too_long(submit: Mapping[str, Any]) -> None:

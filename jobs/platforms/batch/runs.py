@@ -98,7 +98,9 @@ def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | Non
     status = str(detail.get("status", "unknown"))
     attempts = tuple(_read_attempt(attempt) for attempt in detail.get("attempts") or ())
     started, stopped = _moment(detail.get("startedAt")), _moment(detail.get("stoppedAt"))
-    nodes = _nodes(detail, tags)
+    # The tag of our own jobs, the definition of others.
+    count = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
+    nodes = int(count) if count.isdecimal() else None
     state = translate(STATES, status)
     seconds = _seconds(attempts, started, stopped if state.is_final else (now or datetime.now(UTC)))
     return Run(
@@ -150,12 +152,6 @@ def _moment(milliseconds: object) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _nodes(detail: Mapping[str, Any], tags: Mapping[str, str]) -> int | None:
-    """Return the number of nodes: from the tag of our own jobs, from the definition of others."""
-    count = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
-    return int(count) if count.isdecimal() else None
-
-
 def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datetime | None) -> float | None:
     """Add up the ended attempts, and the running one, which began at `started`."""
     spans = [(attempt.started_at, attempt.stopped_at) for attempt in attempts]
@@ -170,7 +166,6 @@ def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datet
 
 # Facts about one job: the job, its nodes, its queue, the jobs before it, and the machines. These are only
 # questions; those without an answer are listed, and the others still explain the job.
-_FAILED = "Failed"
 _LAST_EVENTS = 100
 
 
@@ -215,6 +210,14 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
     unanswered: list[Unanswered] = []
     target = found.target
     others = [run for run in unfinished_runs(target) if run.id != found.run.id]
+    ahead = [
+        run
+        for run in others
+        if run.state is JobState.WAITING
+        and run.created_at is not None
+        and found.run.created_at is not None
+        and (run.created_at, run.id) < (found.run.created_at, found.run.id)
+    ]
     queue_state, environments = find_queue(target, unanswered)
     numbers = range(found.run.nodes or 0) if found.run.state.is_final else ()
     nodes = list(describe_jobs(target, [f"{found.run.id}#{node}" for node in numbers]))
@@ -224,7 +227,7 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
         said=_said(found, nodes),
         exit_code=_exit_code(found, nodes),
         depends_on=tuple(find_dependencies_of(found.run, target)),
-        ahead=sum(_is_before(other, found.run) for other in others),
+        ahead=len(ahead),
         busy_nodes=sum(other.nodes or 0 for other in others if other.state is JobState.RUNNING),
         queue_state=queue_state,
         environments=environments,
@@ -270,12 +273,6 @@ def _unjoined(found: Found[BatchTarget], unanswered: list[Unanswered]) -> tuple[
     return answer
 
 
-def _is_before(other: Run, run: Run) -> bool:
-    if other.state is not JobState.WAITING or other.created_at is None or run.created_at is None:
-        return False
-    return (other.created_at, other.id) < (run.created_at, run.id)
-
-
 def find_queue(
     target: BatchTarget, unanswered: list[Unanswered]
 ) -> tuple[str | None, tuple[Environment, ...]]:
@@ -311,7 +308,7 @@ def _scaling_failure(
     for name in (name for name in names if any(environment.name in name for environment in environments)):
         answer = ask(scaling, "DescribeScalingActivities", AutoScalingGroupName=name, MaxRecords=10)
         for activity in _list(answer, "Activities", unanswered):
-            if activity.get("StatusCode") == _FAILED and activity.get("StatusMessage"):
+            if activity.get("StatusCode") == "Failed" and activity.get("StatusMessage"):
                 return str(activity["StatusMessage"])
     return None
 
@@ -327,7 +324,6 @@ def _list(answer: Any, key: str, unanswered: list[Unanswered]) -> list[Mapping[s
 # refuse a job because of its name. So whoever has sent one looks again, and if there are two, every sender
 # keeps the first and ends the others. The later sender looks later and sees both, so two are left only if
 # Batch lists the first job later than the second was sent and looked for.
-_ENDED = ("SUCCEEDED", "FAILED")
 
 
 class SubmittedTwice(SlipwayError):
@@ -352,8 +348,16 @@ def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say:
         return sent
     first = str(found[0]["jobId"]) if found else sent
     for twin in found[1:]:
-        if twin.get("status") not in _ENDED:
-            _end(str(twin["jobId"]), first, name, target)
+        job_id = str(twin["jobId"])
+        if twin.get("status") in ("SUCCEEDED", "FAILED"):
+            continue
+        try:
+            aws.client("batch", target.region).terminate_job(jobId=job_id, reason=f"{TWIN_REASON} {first}")
+        except (BotoCoreError, ClientError) as error:
+            raise SubmittedTwice(
+                f"{name} was submitted twice in the same instant, and {job_id} could not be ended: {error}",
+                hint=f"slipway cancel {job_id}; {first} is the same job",
+            ) from error
     if first != sent:
         say(f"another machine submitted {name} in the same instant, as {first}; {sent} was ended")
     return first
@@ -370,15 +374,3 @@ def _look_until_listed(
         if any(each["jobId"] == sent for each in found):
             return found
     return ()
-
-
-def _end(job_id: str, first: str, name: str, target: BatchTarget) -> None:
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        aws.client("batch", target.region).terminate_job(jobId=job_id, reason=f"{TWIN_REASON} {first}")
-    except (BotoCoreError, ClientError) as error:
-        raise SubmittedTwice(
-            f"{name} was submitted twice in the same instant, and {job_id} could not be ended: {error}",
-            hint=f"slipway cancel {job_id}; {first} is the same job",
-        ) from error

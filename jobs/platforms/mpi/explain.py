@@ -30,9 +30,7 @@ from slipway.jobs.words.run import (
 from slipway.jobs.words.targets import MpiTarget
 
 _LAST_EVENTS = 100
-_RUN = "[run] "
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer|no longer answers)")
-_NOTHING_TO_DO = ""
 _RESUME = f"its group starts another; {AGAIN}"
 _LOOK_BACK = "look at its log: slipway logs {job}"
 
@@ -77,7 +75,7 @@ def _depends(run: Run, target: MpiTarget) -> Told | None:
     others = find_dependencies_of(run, target)
     if run.state is not JobState.FAILED:
         waited_for = ", ".join(not_succeeded(others))
-        return (f"waits for {waited_for} to succeed first", _NOTHING_TO_DO) if waited_for else None
+        return (f"waits for {waited_for} to succeed first", "") if waited_for else None
     failed = [other.name for other in others if other.state is JobState.FAILED]
     if not failed or run.status in (MAIN_NODE_LOST, *_DETAILS):
         return None
@@ -126,7 +124,7 @@ def _failed(run: Run, errors: Sequence[str]) -> Told:
     which = ""
     if run.exit_code == RETRY_EXIT_CODE:
         which = in_attempt(*(last_attempt(errors) or (None, None)))
-        own = [line for line in reversed(errors) if line.startswith(_RUN)]
+        own = [line for line in reversed(errors) if line.startswith("[run] ")]
         lost = next((found for line in own if (found := _LOST.search(line))), None)
         if lost:
             return f"failed: host {lost['host']} was lost{which}", _RESUME

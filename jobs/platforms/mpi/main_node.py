@@ -16,7 +16,6 @@ from slipway.jobs.platforms.mpi.request import STATES
 from slipway.jobs.words.run import JobState, translate
 
 MAIN_NODE_LOST = "MainNodeLost"  # our own state besides those of Systems Manager
-_GONE = ("shutting-down", "terminated", "stopping", "stopped")
 _FORGOTTEN = "InvalidInstanceID.NotFound"  # an hour or so after its end
 _MOMENT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
@@ -41,7 +40,7 @@ def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
         return Loss(host=instance_id, at=None) if answer.code == _FORGOTTEN else None
     for reservation in answer["Reservations"]:
         for machine in reservation["Instances"]:
-            if machine["State"]["Name"] in _GONE:
+            if machine["State"]["Name"] in ("shutting-down", "terminated", "stopping", "stopped"):
                 name = str(machine.get("PrivateDnsName") or "").partition(".")[0]
                 said = _MOMENT.search(str(machine.get("StateTransitionReason") or ""))
                 return Loss(

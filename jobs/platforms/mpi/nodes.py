@@ -100,8 +100,13 @@ def _await_alarms(target: MpiTarget, say: Say, clock: Clock, ends: float) -> Non
     SetAlarmState would not help: the alarm gets its true state again with the next evaluation, and acts again
     (API reference, "SetAlarmState"). It turns off by itself after the first period in which no node ran.
     """
-    said = False
-    while on := _alarms_on(target):
+    names = [idle_alarm_name(target.name), cap_alarm_name(target.name)]  # some clusters have none
+    cloudwatch, said = reader("cloudwatch", target.region), False
+    while on := [
+        alarm["AlarmName"]
+        for alarm in cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]
+        if alarm["StateValue"] == "ALARM"
+    ]:
         if clock.now() > ends:
             raise NotEnoughNodes(
                 f"alarm {on[0]} stops the nodes of {target.name}, and is still on after "
@@ -112,13 +117,6 @@ def _await_alarms(target: MpiTarget, say: Say, clock: Clock, ends: float) -> Non
             say(f"{target.name} is just being stopped by its alarm {on[0]}; waiting for that, some minutes")
             said = True
         clock.pause(_POLL_SECONDS)
-
-
-def _alarms_on(target: MpiTarget) -> list[str]:
-    """List those alarms that stop nodes and that are on; some clusters have no such alarm."""
-    names = [idle_alarm_name(target.name), cap_alarm_name(target.name)]
-    found = reader("cloudwatch", target.region).describe_alarms(AlarmNames=names)["MetricAlarms"]
-    return [each["AlarmName"] for each in found if each["StateValue"] == "ALARM"]
 
 
 def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> None:

@@ -65,7 +65,13 @@ def build_request(
     `waits_for` are the ids of the jobs that must succeed first.
     """
     refuse_misfit(job, target)
-    _refuse_what_the_cluster_cannot(job, target)
+    asked = attempts(job) * timeout_seconds(job, target)
+    if asked > LONGEST_SECONDS:
+        raise DoesNotFit(
+            f"job '{job.name}' may take {asked} s in all its attempts, and Systems Manager ends a command "
+            f"after {LONGEST_SECONDS}",
+            hint="ask for a shorter --timeout-hours or fewer --attempts; a job resumes from its checkpoints",
+        )
     decided = _decide(job, target, module, code, waits_for)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
@@ -116,13 +122,3 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tupl
         timeout_seconds=timeout_seconds(job, target),
         waits_for=waits_for,
     )
-
-
-def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:
-    seconds = attempts(job) * timeout_seconds(job, target)
-    if seconds > LONGEST_SECONDS:
-        raise DoesNotFit(
-            f"job '{job.name}' may take {seconds} s in all its attempts, and Systems Manager ends a command "
-            f"after {LONGEST_SECONDS}",
-            hint="ask for a shorter --timeout-hours or fewer --attempts; a job resumes from its checkpoints",
-        )

@@ -118,7 +118,10 @@ def read_run(known: KnownCommand, target: MpiTarget, now: datetime | None = None
     started = _started(known)
     if state is JobState.RUNNING and started is None and known.awaited:
         state, details = JobState.WAITING, WAITS
-    seconds = _seconds(started, stopped if state.is_final else (now or datetime.now(UTC)))
+    seconds: float | None = 0.0
+    if started is not None:
+        until = stopped if state.is_final else (now or datetime.now(UTC))
+        seconds = (until - started).total_seconds() if until else None
     nodes = job.nodes if job else None
     exit_code = _exit_code(invocation) if state.is_final and (started or not _waits(job)) else None
     attempt = Attempt(started_at=started, stopped_at=stopped, exit_code=exit_code, reason=None)
@@ -171,12 +174,6 @@ def _started(known: KnownCommand) -> datetime | None:
     if not known.awaited or not_succeeded(known.awaited):
         return None
     return max(started, *(run.stopped_at for run in known.awaited if run.stopped_at))
-
-
-def _seconds(started: datetime | None, until: datetime | None) -> float | None:
-    if started is None:
-        return 0.0
-    return (until - started).total_seconds() if until else None
 
 
 def _waits(job: MpiJob | None) -> bool:

@@ -95,7 +95,6 @@ REASONS: tuple[Reason, ...] = (
 
 _LAST_EVENTS = 200
 _LOG = "look at its log: slipway logs {job}"
-_STOPPED = "Stopped"
 _NOT_REPEATED = ", and SageMaker tries a job again only for faults of its own"
 
 TrainingFound = Found[SageMakerTarget]
@@ -103,7 +102,11 @@ TrainingFound = Found[SageMakerTarget]
 
 def explain(found: TrainingFound) -> Explanation:
     told = _BY_STATE.get(found.run.state, _unremarkable)(found)
-    error = _last_error(found) if found.run.state is JobState.FAILED else None
+    streams = log_streams(found) if found.run.state is JobState.FAILED else []
+    error = None
+    if own := [name for node, name in streams if node == 0]:  # of the first instance, where rank 0 is
+        logs = reader("logs", found.target.region)
+        error = last_error(last_lines(logs, found.target.log_group, own[-1], events=_LAST_EVENTS))
     said = [
         found.detail.get("FailureReason"),
         f"the log: {error}" if error else "",
@@ -144,7 +147,7 @@ def _unremarkable(found: TrainingFound) -> Told:
 
 
 def _failed(found: TrainingFound) -> Told:
-    if found.run.status == _STOPPED:
+    if found.run.status == "Stopped":
         return "was cancelled", AGAIN
     said = found.detail.get("FailureReason") or ""
     if reason := known_reason(f"{found.run.status} {said}", REASONS):
@@ -181,12 +184,3 @@ def _history(detail: Mapping[str, object]) -> Iterator[str]:
         took = f" for {(ends - each['StartTime']).total_seconds():.0f} s" if ends else ""
         message = f": {each['StatusMessage']}" if each.get("StatusMessage") else ""
         yield f"{each['StartTime']:%H:%M:%S} {each['Status']}{took}{message}"
-
-
-def _last_error(found: TrainingFound) -> str | None:
-    """Return the last error that the first instance logged, where rank 0 is."""
-    streams = [name for node, name in log_streams(found) if node == 0]
-    if not streams:
-        return None
-    logs = reader("logs", found.target.region)
-    return last_error(last_lines(logs, found.target.log_group, streams[-1], events=_LAST_EVENTS))

@@ -16,8 +16,9 @@ from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.reasons import known_reason
-from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND, FileSettings
 from slipway.jobs.platforms.sagemaker.request import (
+    OWN_COMMAND,
+    FileSettings,
     SageMakerRequest,
     attempts,
     build_request,

@@ -35,7 +35,6 @@ _UNKNOWN_JOB = re.compile(r"not found|could not find", re.IGNORECASE)
 _EXIT_CODE = re.compile(r"exit ?code:? ([0-9]{1,3})", re.IGNORECASE)
 _CODE = re.compile(r"/code/([0-9a-f]{64})\.tar\.gz")
 _RECIPE = re.compile(r"\.recipes\.([a-z0-9_]+)\.")
-_TRAINING = "Training"
 _MOST_AT_ONCE = 8  # parallel calls that describe one job each
 
 
@@ -88,6 +87,11 @@ def read_run(detail: Description, target: SageMakerTarget, now: datetime | None 
     nodes = resources.get("InstanceCount")
     seconds = billed_seconds(detail, state, now or datetime.now(UTC))
     code = _CODE.search((detail.get("HyperParameters") or {}).get("sagemaker_submit_directory", ""))
+    recipe = _RECIPE.search((detail.get("Environment") or {}).get(variables.MODULE, ""))
+    reason = detail.get("FailureReason") or None
+    if not reason and not state.is_final:
+        messages = [each["StatusMessage"] for each in transitions(detail) if each.get("StatusMessage")]
+        reason = messages[-1] if messages else None
     return Run(
         id=str(detail["TrainingJobName"]),
         name=str(detail["TrainingJobName"]),
@@ -95,8 +99,8 @@ def read_run(detail: Description, target: SageMakerTarget, now: datetime | None 
         region=target.region,
         state=state,
         status=status,
-        reason=detail.get("FailureReason") or (None if state.is_final else _last_message(detail)),
-        recipe=_recipe(detail),
+        reason=reason,
+        recipe=recipe[1] if recipe else None,
         nodes=nodes,
         instance_type=str(resources.get("InstanceType", target.instance_type)),
         created_at=detail.get("CreationTime"),
@@ -146,26 +150,15 @@ def _names(target: SageMakerTarget) -> list[str]:
     return [prefix.removeprefix(JOBS).rstrip("/") for prefix in prefixes]
 
 
-def _last_message(detail: Description) -> str | None:
-    return next(
-        (each["StatusMessage"] for each in reversed(transitions(detail)) if each.get("StatusMessage")), None
-    )
-
-
 def _own_image(detail: Mapping[str, Any], target: SageMakerTarget) -> str | None:
     """Return the image of a job that named one of the account's; AWS's belong to the cluster."""
     image = str((detail.get("AlgorithmSpecification") or {}).get("TrainingImage", ""))
     return image if image.startswith(own_registry(target)) and image != target.image else None
 
 
-def _recipe(detail: Description) -> str | None:
-    found = _RECIPE.search((detail.get("Environment") or {}).get(variables.MODULE, ""))
-    return found[1] if found else None
-
-
 def _ended_attempts(detail: Description, state: JobState) -> list[Attempt]:
     """Return the times in which the container ran, without the current one."""
-    ran = [each for each in transitions(detail) if each["Status"] == _TRAINING and each.get("EndTime")]
+    ran = [each for each in transitions(detail) if each["Status"] == "Training" and each.get("EndTime")]
     last = ran[-1] if ran and state.is_final else None
     return [
         Attempt(

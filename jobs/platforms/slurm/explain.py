@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from slipway.jobs.cloud.aws import reader
 from slipway.jobs.cloud.objects import find_streams, last_lines
@@ -33,13 +32,24 @@ _BAD_STATES = ("DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG")
 
 def explain(found: Found[SlurmTarget]) -> Explanation:
     run, detail = found.run, found.detail
-    told = _refused(found) or _told(run, detail["Job"].reason, detail.get("Compile"))
+    refused: Sequence[str] = detail["Refused"]  # what AWS says of nodes that the job lacks
+    if refused:
+        reason = machine_reason(refused[0])
+        means = reason.means if reason else "AWS starts no node for it"
+        told = f"waits: {means}", advice(refused[0], found.target, found.target.node_group)
+    else:
+        told = _told(run, detail["Job"].reason, detail.get("Compile"))
+    nodes: tuple[SlurmNode, ...] = detail.get("Nodes", ()) if run.state is not JobState.SUCCEEDED else ()
     error = _last_error(found) if run.state is JobState.FAILED else None
     said = [
         run.reason,
         f"the log: {error}" if error else "",
         *(describe(elements, detail["Count"]) if (elements := detail.get("Elements")) else ()),
-        *(_bad_nodes(detail) if run.state is not JobState.SUCCEEDED else ()),
+        *(
+            f"node {node.name} is {node.state}: {node.reason or 'Slurm does not say why'}"
+            for node in nodes
+            if not is_fit(node) or node.reason.startswith(UNFIT) or machine_reason(node.reason)
+        ),
         *detail.get("Notes", ()),
     ]
     return explained(run, told, found.target.machine_image, said)
@@ -55,16 +65,6 @@ def _stream_order(name: str) -> tuple[str, int]:
     """Order streams by job and attempt: compile comes before run in the alphabet, too."""
     job, _, attempt = name.rpartition("-")
     return job.rpartition("-")[2], int(attempt) if attempt.isdigit() else 0
-
-
-def _refused(found: Found[SlurmTarget]) -> Told | None:
-    """Return AWS's refusal of the nodes that the job lacks, and what to do."""
-    refused: Sequence[str] = found.detail["Refused"]
-    if not refused:
-        return None
-    reason = machine_reason(refused[0])
-    means = reason.means if reason else "AWS starts no node for it"
-    return f"waits: {means}", advice(refused[0], found.target, found.target.node_group)
 
 
 def _told(run: Run, reason: str, compiled: SlurmRecord | None) -> Told:
@@ -108,15 +108,6 @@ def _failed(run: Run) -> Told:
     if meaning := meaning_of(run.reason or ""):
         return f"failed: {meaning[0]}", meaning[1]
     return f"failed with exit code {run.exit_code}", _LOG
-
-
-def _bad_nodes(detail: Mapping[str, Any]) -> list[str]:
-    nodes: tuple[SlurmNode, ...] = detail.get("Nodes", ())
-    return [
-        f"node {node.name} is {node.state}: {node.reason or 'Slurm does not say why'}"
-        for node in nodes
-        if not is_fit(node) or node.reason.startswith(UNFIT) or machine_reason(node.reason)
-    ]
 
 
 def is_fit(node: SlurmNode) -> bool:

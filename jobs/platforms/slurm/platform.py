@@ -35,7 +35,7 @@ from slipway.jobs.platforms.slurm.runs import (
 from slipway.jobs.words.job import Job, code_words, request_key
 from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Found, Run, locator
-from slipway.jobs.words.slurm import UNFIT, SlurmNode
+from slipway.jobs.words.slurm import UNFIT
 from slipway.jobs.words.targets import SlurmTarget
 from slipway.jobs.words.text import Say
 
@@ -112,7 +112,26 @@ def cancel(found: Found[SlurmTarget], reason: str) -> None:
 
 
 def node_rows(target: SlurmTarget) -> Sequence[Mapping[str, object]]:
-    return [_node_row(node) for node in read_answer(target).nodes]
+    rows = []
+    for node in read_answer(target).nodes:
+        why = node.reason or ("" if is_fit(node) else f"Slurm says {node.state}")
+        if "POWERED_DOWN" in node.state or "POWER_DOWN" in node.state:
+            why = "Slurm starts it when a job needs it"
+            if node.reason.startswith(UNFIT):
+                why += f"; its last machine was not fit: {node.reason.removeprefix(UNFIT)}"
+            elif machine_reason(node.reason):
+                why += f"; the last time AWS refused it: {node.reason}"
+        rows.append(
+            {
+                "name": node.name,
+                "instance_id": None,
+                "main": False,
+                "answered": not why,
+                "why": why,
+                "state": node.state,
+            }
+        )
+    return rows
 
 
 def way_into(run: Run, target: SlurmTarget) -> WayIn:
@@ -133,27 +152,6 @@ def missing_machines(target: SlurmTarget) -> Sequence[MissingMachine]:
         return []
     missing = no_login_node(target)
     return [(missing.message, missing.hint)]
-
-
-def _last_machine(reason: str) -> str:
-    """Return why a powered-down node has no machine, if Slurm still tells it."""
-    if reason.startswith(UNFIT):
-        return f"; its last machine was not fit: {reason.removeprefix(UNFIT)}"
-    return f"; the last time AWS refused it: {reason}" if machine_reason(reason) else ""
-
-
-def _node_row(node: SlurmNode) -> Mapping[str, object]:
-    why = node.reason or ("" if is_fit(node) else f"Slurm says {node.state}")
-    if "POWERED_DOWN" in node.state or "POWER_DOWN" in node.state:
-        why = f"Slurm starts it when a job needs it{_last_machine(node.reason)}"
-    return {
-        "name": node.name,
-        "instance_id": None,
-        "main": False,
-        "answered": not why,
-        "why": why,
-        "state": node.state,
-    }
 
 
 def _request(

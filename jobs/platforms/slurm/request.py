@@ -52,7 +52,6 @@ STATES: Mapping[str, JobState] = {
 ATTEMPTS = 3
 DELIVERY_SECONDS = 600  # within which the login node's agent has to take a command
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
-_NEURON = "neuron"
 # Recipes that trace graphs for Neuron's compiler; others run on the nodes' processors.
 COMPILED_RECIPES = frozenset({"gpt_neox"})
 # Recipes' names of the settings whose product must divide the ranks.
@@ -138,7 +137,9 @@ def _batches(job: Job, target: SlurmTarget, name: str, module: str, code: str) -
         **_MARKETS[target.is_spot],
         variables.GRACE_SECONDS: str(grace_seconds(seconds)),
     }
-    is_compiled = device_of(instance_type(target.instance_type)) == _NEURON and job.recipe in COMPILED_RECIPES
+    is_compiled = (
+        device_of(instance_type(target.instance_type)) == "neuron" and job.recipe in COMPILED_RECIPES
+    )
     for phase in (COMPILE, RUN) if is_compiled else (RUN,):
         work = BatchWork(
             name=name,

@@ -27,7 +27,6 @@ from slipway.jobs.words.slurm import COMPILE, RUN, SlurmAnswer, SlurmAttempt, Sl
 from slipway.jobs.words.targets import SlurmTarget
 
 _SIGNAL_CODE = 128
-_AWS_SAYS = "AWS says {}"
 
 
 def list_jobs(target: SlurmTarget) -> list[Listed]:
@@ -133,7 +132,7 @@ def _found(
         **({"RecipeArguments": list(job.arguments)} if job else {}),
     }
     run = read_run(record, answer, job, target)
-    said = [run.reason, *map(_AWS_SAYS.format, own)]
+    said = [run.reason, *map("AWS says {}".format, own)]
     return Found(
         run=replace(run, reason="; ".join(each for each in said if each) or None),
         target=target,

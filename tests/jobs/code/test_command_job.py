@@ -25,7 +25,7 @@ from slipway.jobs.code.packing import project_url
 from slipway.jobs.platforms.batch import request as batch
 from slipway.jobs.platforms.mpi import request as mpi
 from slipway.jobs.platforms.sagemaker import request as sagemaker
-from slipway.jobs.platforms.sagemaker.files import FileSettings
+from slipway.jobs.platforms.sagemaker.request import FileSettings
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.platforms.slurm import request as slurm
 from slipway.jobs.words import mpi as mpi_job

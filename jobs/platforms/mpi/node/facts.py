@@ -162,7 +162,11 @@ def end_processes(job: str, grace_seconds: float) -> list[int]:
     Only launchers get SIGTERM first: they give their ranks time to save, where mpirun would kill them.
     """
     asked = processes_of(job)
-    launchers = [pid for pid in asked if _is_launcher(pid)]
+    launchers = []
+    for pid in asked:
+        with suppress(OSError):
+            if _LAUNCHER in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                launchers.append(pid)
     _signal(launchers or asked, signal.SIGTERM)
     ends = time.monotonic() + grace_seconds
     while time.monotonic() < ends and processes_of(job):
@@ -198,10 +202,3 @@ def _marked() -> Iterator[tuple[int, str]]:
             for entry in path.read_bytes().split(b"\0"):
                 if entry.startswith(_VARIABLE) and int(path.parent.name) not in own:
                     yield int(path.parent.name), entry.removeprefix(_VARIABLE).decode(errors="replace")
-
-
-def _is_launcher(pid: int) -> bool:
-    with suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return _LAUNCHER in words
-    return False

@@ -78,9 +78,14 @@ def rules(system_users: Sequence[int] = ()) -> str:
 def close_metadata() -> None:
     """Close the metadata service to all but root and the user that sshd asks for keys there, or refuse."""
     try:
+        # EC2 Instance Connect's: sshd runs its program as that user, and jobs never do.
+        users = [pwd.getpwnam(CONNECT_USER).pw_uid]
+    except KeyError:
+        users = []
+    try:
         ran = subprocess.run(
             ["nft", "-f", "-"],
-            input=rules(_system_users()),
+            input=rules(users),
             text=True,
             capture_output=True,
             check=False,
@@ -94,14 +99,6 @@ def close_metadata() -> None:
             f"jobs cannot be kept from the node's own role: nft says: {said[:200]}",
             hint="bake the AMI again: its lock names the package nftables",
         )
-
-
-def _system_users() -> list[int]:
-    """Return the user of EC2 Instance Connect: sshd runs its program as that user, and jobs never do."""
-    try:
-        return [pwd.getpwnam(CONNECT_USER).pw_uid]
-    except KeyError:
-        return []
 
 
 def hand_out(where: NodePaths, setup: Setup, user: User) -> None:

@@ -73,20 +73,19 @@ def reload_sshd(where: NodePaths) -> None:
     """Make sshd read keys and certificates again."""
     if where.is_machine and Path("/run/systemd/system").is_dir():
         known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
-        if known:
-            _start_sshd(known[0])
+        if not known:
+            return
+        # It failed at a reboot, for its key was in memory until this node joined again, and its start limit
+        # would refuse another try.
+        _systemctl("reset-failed", known[0])
+        if _systemctl("reload-or-restart", known[0]) != 0:
+            raise NotWhole(
+                f"{known[0]} does not start, so no job can reach this node",
+                hint=f"systemctl status {known[0]}",
+            )
         return
     with suppress(OSError, ValueError):
         os.kill(int((where.root / "run/sshd.pid").read_text()), signal.SIGHUP)
-
-
-def _start_sshd(unit: str) -> None:
-    """Start sshd, which failed at a reboot: its key was in memory until this node joined again."""
-    _systemctl("reset-failed", unit)  # or its start limit refuses another try
-    if _systemctl("reload-or-restart", unit) != 0:
-        raise NotWhole(
-            f"{unit} does not start, so no job can reach this node", hint=f"systemctl status {unit}"
-        )
 
 
 def _systemctl(*words: str) -> int:

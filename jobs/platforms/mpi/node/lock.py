@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.platforms.mpi.main_node import Awaited, find_awaited
+from slipway.jobs.platforms.mpi.main_node import find_awaited
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS
@@ -102,7 +102,11 @@ def await_others(
     while left := [
         each for each in find_awaited(job.waits_for, region) if each.state is not JobState.SUCCEEDED
     ]:
-        _refuse_failed(job, left)
+        if failed := next((each for each in left if each.state is JobState.FAILED), None):
+            raise CannotRun(
+                f"{job.name} depends on {failed.name}, which failed ({failed.status})",
+                hint=f"slipway explain {failed.name}; after that, the same command with --again",
+            )
         words = ", ".join(f"{each.name} ({each.status})" for each in left)
         if _time_left(job, now() - began) < SHORTEST_TIMEOUT_SECONDS:
             raise CannotRun(
@@ -115,15 +119,6 @@ def await_others(
         pause(LOOK_SECONDS)
     say(begins_line(datetime.now(UTC)))
     return _with_time_left(job, now() - began, say)
-
-
-def _refuse_failed(job: MpiJob, others: Sequence[Awaited]) -> None:
-    for other in others:
-        if other.state is JobState.FAILED:
-            raise CannotRun(
-                f"{job.name} depends on {other.name}, which failed ({other.status})",
-                hint=f"slipway explain {other.name}; after that, the same command with --again",
-            )
 
 
 def _time_left(job: MpiJob, waited: float) -> int:

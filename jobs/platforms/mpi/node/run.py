@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,11 +47,10 @@ def run_job(where: NodePaths, setup: Setup, key: str) -> int:
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)
     try:
-        with (
-            lock_cluster(where, job.name, _ENDING_SECONDS) as lock,
-            _released(setup),
-            scratch(_SCRATCH) as folder,
-        ):
+        with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, ExitStack() as ending:
+            # While this job has the lock, its nodes can be no other job's.
+            ending.callback(release, setup, say)
+            folder = ending.enter_context(scratch(_SCRATCH))
             return _attempts(where, setup, job, folder, lock)
     except StopRequested as stop:
         say(f"error: {job.name} ended before its ranks began: {stop}")
@@ -64,19 +63,17 @@ def say(line: str) -> None:
         print(f"{_PREFIX}{line}", file=sys.stderr, flush=True)
 
 
-@contextmanager
-def _released(setup: Setup) -> Iterator[None]:
-    """Release all nodes at the end, while this job has the lock: they can be no other job's."""
-    try:
-        yield
-    finally:
-        release(setup, say)
-
-
 def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: int) -> int:
     for attempt in range(1, job.attempts + 1):
-        work = _ready(where, setup, job, attempt)
-        ended = run_everywhere(where, work, folder, lock, say) if work else _NOT_STARTED
+        try:
+            members = _members_of(where, setup, job)
+            protect(setup, members, say)
+            work = _prepare(where, setup, job, members, attempt)
+        except (_Missing, DeadHost) as problem:  # fails the attempt, as a machine lost later would
+            say(f"error: {_which(job, attempt)} did not start: {problem.message}; {problem.hint}")
+            ended = _NOT_STARTED
+        else:
+            ended = run_everywhere(where, work, folder, lock, say)
         if ended.code != RETRY_EXIT_CODE or attempt == job.attempts:
             break
         say(f"{_which(job, attempt)} failed on its machines; the next resumes once all answer")
@@ -91,17 +88,6 @@ def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: i
     lost = f", host {', '.join(ended.dead)} was lost" if ended.dead else ""
     say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}, {which}{lost}")
     return ended.code
-
-
-def _ready(where: NodePaths, setup: Setup, job: MpiJob, attempt: int) -> MpirunWork | None:
-    """Return what to run; None if a machine is lost before, which fails the attempt like one lost later."""
-    try:
-        members = _members_of(where, setup, job)
-        protect(setup, members, say)
-        return _prepare(where, setup, job, members, attempt)
-    except (_Missing, DeadHost) as problem:
-        say(f"error: {_which(job, attempt)} did not start: {problem.message}; {problem.hint}")
-        return None
 
 
 def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:

@@ -22,7 +22,6 @@ from slipway.jobs.platforms.on_nodes import PROGRAM, SECRET, write_whole
 _LABEL = b"slipway cluster certificate authority\0"
 # The clocks of two nodes may differ; certificates are renewed long before their end.
 _VALID = "-5m:+7d"
-_AUTHORITY = "authority"
 _KEYGEN_SECONDS = 30.0  # it asks nobody
 _FOLDER_MODE = 0o755  # of the keys' folder; the keys themselves are not readable for all
 _LENT = 0o440
@@ -72,7 +71,7 @@ def public_key_text(seed: bytes) -> str:
 def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -> bool:
     """Write keys and certificates of this node; return True if sshd has to read them again."""
     seed = authority_seed(secret)
-    authority = where.keys / _AUTHORITY
+    authority = where.keys / "authority"
     try:
         write_whole(authority, private_key_text(seed), SECRET)
         is_new = _sign(where.keys / HOST_KEY, authority, ["-h", "-n", ",".join(names)], names[0])

@@ -117,7 +117,7 @@ _FOREVER = 0xFFFFFFFE  # Slurm's value of an unknown time
 _IDS = re.compile(r"(?:after\w*:)?([0-9]+(?:_[0-9*]+)?)")
 # Flags that are more exact than the state before them.
 _TELLING = ("CONFIGURING", "POWER_UP_NODE", "COMPLETING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUED")
-_FINAL = (
+FINAL = (
     "COMPLETED",
     "CANCELLED",
     "FAILED",
@@ -171,7 +171,7 @@ def _queued(job: Mapping[str, Any]) -> SlurmRecord | None:
     state = _state(job.get("job_state"))
     code, number = _exit(job.get("exit_code"))
     started = _time(job.get("start_time"))
-    is_over = state in _FINAL
+    is_over = state in FINAL
     has_begun = state not in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
     return SlurmRecord(
         id=_id(job),
@@ -200,7 +200,7 @@ def _accounted(job: Mapping[str, Any]) -> SlurmRecord | None:
     times, told = _object(job.get("time")), _object(job.get("state"))
     state = _state(told.get("current"))
     code, number = _exit(job.get("exit_code"))
-    is_over = state in _FINAL
+    is_over = state in FINAL
     return SlurmRecord(
         id=_id(job),
         name=ours[0],
@@ -258,7 +258,7 @@ def _words(value: object) -> list[str]:
 def _state(value: object) -> str:
     """Return the state, or its flag, if that is more exact."""
     words = [word for word in _words(value) if word.strip()] or ["UNKNOWN"]
-    if words[0] in _FINAL:
+    if words[0] in FINAL:
         return words[0]
     return next((flag for flag in _TELLING if flag in words), words[0].split()[0])
 

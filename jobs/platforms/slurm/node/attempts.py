@@ -106,32 +106,33 @@ def ended_attempts(folder: Path) -> Iterator[SlurmAttempt]:
 def remembered(folder: Path) -> list[SlurmRecord]:
     """Return the jobs of a run from their own notes, for when Slurm has forgotten them."""
     last = {(note.phase, note.job): note for note in read_notes(folder)}
-    return [_record(folder.name, note) for note in last.values()]
-
-
-def _record(name: str, note: AttemptNote) -> SlurmRecord:
-    if note.ended is None:
-        state = "UNKNOWN"  # it began, nobody saw it end, and Slurm no longer knows it
-    elif note.resumes:
-        state = "REQUEUED"
-    else:
-        state = "COMPLETED" if note.exit_code == 0 else "FAILED"
-    return SlurmRecord(
-        id=note.job,
-        name=name,
-        phase=COMPILE if note.phase == COMPILE else RUN,
-        state=state,
-        reason="",
-        nodes=note.nodes,
-        hosts=note.hosts,
-        exit_code=note.exit_code,
-        exit_signal=None,
-        restarts=note.number - 1 if note.restarts is None else note.restarts,
-        submitted=note.started,
-        started=note.started,
-        ended=note.ended,
-        depends_on="",
-    )
+    records = []
+    for note in last.values():
+        if note.ended is None:
+            state = "UNKNOWN"  # it began, nobody saw it end, and Slurm no longer knows it
+        elif note.resumes:
+            state = "REQUEUED"
+        else:
+            state = "COMPLETED" if note.exit_code == 0 else "FAILED"
+        records.append(
+            SlurmRecord(
+                id=note.job,
+                name=folder.name,
+                phase=COMPILE if note.phase == COMPILE else RUN,
+                state=state,
+                reason="",
+                nodes=note.nodes,
+                hosts=note.hosts,
+                exit_code=note.exit_code,
+                exit_signal=None,
+                restarts=note.number - 1 if note.restarts is None else note.restarts,
+                submitted=note.started,
+                started=note.started,
+                ended=note.ended,
+                depends_on="",
+            )
+        )
+    return records
 
 
 # All jobs of ours, from three sources: the controller, its accounts, the jobs' folders. The controller
@@ -140,7 +141,6 @@ def _record(name: str, note: AttemptNote) -> SlurmRecord:
 _ACCOUNTS_SINCE = "now-30days"
 _MOST_FOLDERS = 500
 _DISABLED = "accounting storage is disabled"
-_FORGOTTEN = "UNKNOWN"
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ def merge(*sources: list[SlurmRecord]) -> list[SlurmRecord]:
     found: dict[str, SlurmRecord] = {}
     for source in sources:
         for record in source:
-            if record.state != _FORGOTTEN or record.id not in found:
+            if record.state != "UNKNOWN" or record.id not in found:
                 found[record.id] = record
     return list(found.values())
 

@@ -86,7 +86,6 @@ def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
 
 # pyxis (NVIDIA/pyxis v0.20.0, README.md): variables of the image take precedence over the node's, except
 # those that say where the job's code is. Devices of GPUs and EFA are the node's: Enroot passes /dev on.
-_OF_THE_JOB = ("PYTHONPATH",)
 _MOUNTED = ("/shared", "/fsx", "/scratch", "/etc/slipway", INSTALLED_CODE)
 
 
@@ -103,7 +102,7 @@ def step_options(attempt: LaunchAttempt) -> list[str]:
         *options,
         f"--container-image={enroot_address(attempt.container)}",
         f"--container-mounts={mounts}",
-        f"--container-env={','.join(_OF_THE_JOB)}",
+        "--container-env=PYTHONPATH",
         *("--container-writable", "--no-container-mount-home", "--no-container-entrypoint"),
     ]
 
@@ -123,7 +122,12 @@ def enroot_address(image: str) -> str:
 
 def launch_command(attempt: LaunchAttempt) -> list[str]:
     """Return the words that srun starts on each node; no shell reads them."""
-    settings = {**_share(attempt), **attempt.words.settings}
+    recipe, allocation = attempt.words.recipe, attempt.allocation
+    # It gives an element of an array its share. A recipe that is not known here is of a newer Slipway.
+    share = find_recipe(recipe).share_setting if recipe in RECIPES else None
+    settings = dict(attempt.words.settings)
+    if share and allocation.array_index is not None:
+        settings = {share: f"{allocation.array_index}/{allocation.array_size}", **settings}
     if attempt.words.phase == COMPILE and attempt.has_steps:
         settings["steps"] = STEPS
     words = [word for name, value in settings.items() for word in (SETTING_OPTION, f"{name}={value}")]
@@ -132,16 +136,6 @@ def launch_command(attempt: LaunchAttempt) -> list[str]:
     if attempt.words.phase != COMPILE or not compiles_graphs(attempt):
         return launcher
     return [str(Path(attempt.python.program).parent / COMPILER), *launcher]
-
-
-def _share(attempt: LaunchAttempt) -> dict[str, str]:
-    """Return the setting that gives an element of an array its share; none outside of an array."""
-    recipe, allocation = attempt.words.recipe, attempt.allocation
-    # A recipe that is not known here is of a newer Slipway than this.
-    setting = find_recipe(recipe).share_setting if recipe in RECIPES else None
-    if setting is None or allocation.array_index is None:
-        return {}
-    return {setting: f"{allocation.array_index}/{allocation.array_size}"}
 
 
 def compiles_graphs(attempt: LaunchAttempt) -> bool:

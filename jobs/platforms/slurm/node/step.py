@@ -114,18 +114,13 @@ def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard, say: Say) -
         is_due = asked_at is None or time.monotonic() > asked_at + _ASK_AGAIN_SECONDS
         if heard.warned and not has_told and is_due:
             asked_at = time.monotonic()
-            has_told = _ask_to_save(job, say)
-
-
-def _ask_to_save(job: str, say: Say) -> bool:
-    """Send SIGTERM to the launchers, which give their ranks time to save; srun itself would kill them."""
-    say("[run] the job's time is nearly over: its ranks save and end")
-    try:
-        programs.ask(["scancel", "--signal=TERM", job])
-    except SlipwayError as error:
-        say(f"[run] error: {error.message}; asking again")
-        return False
-    return True
+            # SIGTERM to the launchers, which give their ranks time to save; srun itself would kill them.
+            say("[run] the job's time is nearly over: its ranks save and end")
+            try:
+                programs.ask(["scancel", "--signal=TERM", job])
+                has_told = True
+            except SlipwayError as error:
+                say(f"[run] error: {error.message}; asking again")
 
 
 # Joins the lines of a step's nodes: srun splits long ones, and mixes those of several nodes. With --label

@@ -15,6 +15,7 @@ from typing import Any
 
 from slipway.jobs.platforms.on_nodes import PROGRAM, write_whole
 from slipway.jobs.platforms.slurm.node import programs
+from slipway.jobs.platforms.slurm.node.allocation import FINAL
 from slipway.jobs.platforms.slurm.node.attempts import merge, read_accounts, read_queue, remembered
 from slipway.jobs.platforms.slurm.node.programs import DeadController, SlurmRefused
 from slipway.jobs.platforms.slurm.node.setting import PASSED_ON
@@ -23,7 +24,6 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import DamagedRequest
 from slipway.jobs.words.slurm import SlurmBatch, SlurmJob, SlurmRecord, array_of
 
-_SUCCEEDED = "COMPLETED"
 _LOST = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
 
 
@@ -90,7 +90,7 @@ def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
             f"job {job_id} has ended as {', '.join(states)}, and this job was to start after it succeeded",
             hint=f"slipway explain {job_id}; the same command with --again runs it once more",
         )
-    return states != {_SUCCEEDED}
+    return states != {"COMPLETED"}
 
 
 def _send(
@@ -116,13 +116,12 @@ def _send(
 
 
 # Actions of the login node on running jobs: ending them, and showing the end of their logs.
-_OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
 _MOST_BYTES = 20_000  # Systems Manager returns 24,000 characters
 
 
 def cancel(name: str, slurm_version: str | None = None) -> str:
     """Cancel a submission's unfinished jobs, the last first, so that none starts when another is gone."""
-    jobs = [job for job in read_queue(slurm_version) if job.name == name and job.state not in _OVER]
+    jobs = [job for job in read_queue(slurm_version) if job.name == name and job.state not in FINAL]
     last_first = sorted(jobs, key=lambda job: job.submitted or 0, reverse=True)
     ids = list(dict.fromkeys(array_of(job.id) for job in last_first))
     if ids:
@@ -133,11 +132,9 @@ def cancel(name: str, slurm_version: str | None = None) -> str:
 def last_lines(folder: Path) -> str:
     """Return the end of what the jobs in a run's folder wrote, the newest last."""
     logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
-    texts = [_end(path, _MOST_BYTES // max(1, len(logs))) for path in logs]
+    most, texts = _MOST_BYTES // max(1, len(logs)), []
+    for path in logs:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - most))
+            texts.append(file.read(most).decode(errors="replace").rstrip("\n"))
     return "\n".join(texts)
-
-
-def _end(path: Path, most: int) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - most))
-        return file.read(most).decode(errors="replace").rstrip("\n")

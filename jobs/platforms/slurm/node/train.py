@@ -65,6 +65,14 @@ def train_words(parsed: argparse.Namespace, environment: Mapping[str, str] = os.
         raise WrongWords(f"--attempts is {parsed.attempts}; allowed is 1 to {_MOST_ATTEMPTS}")
     ranks = _ranks_per_node(parsed.ranks_per_node, environment)
     names = (variables.JOB, variables.MODEL, "SLURM_JOB_NAME")
+    settings: dict[str, str] = {}
+    for word in parsed.settings:  # a later one replaces an earlier one, such as the model's script's
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise WrongWords(
+                f"'{word[:80]}' is no setting; allowed is KEY=VALUE", hint="quote it for the shell"
+            )
+        settings[name] = value
     return TrainWords(
         phase=phase,
         model=next((environment[name] for name in names if environment.get(name)), parsed.recipe),
@@ -75,7 +83,7 @@ def train_words(parsed: argparse.Namespace, environment: Mapping[str, str] = os.
         image=parsed.image,
         module=parsed.module,
         recipe=parsed.recipe,
-        settings=_settings(parsed.settings),
+        settings=settings,
     )
 
 
@@ -89,16 +97,3 @@ def _ranks_per_node(given: int | None, environment: Mapping[str, str]) -> int | 
     if not (value.isascii() and value.isdigit() and int(value)):
         raise WrongWords(f"{where} is '{value[:20]}'; a number of ranks from 1 is allowed")
     return int(value)
-
-
-def _settings(words: list[str]) -> dict[str, str]:
-    """Split `key=value` words; a later one replaces an earlier one, such as the model's script's."""
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.isidentifier():
-            raise WrongWords(
-                f"'{word[:80]}' is no setting; allowed is KEY=VALUE", hint="quote it for the shell"
-            )
-        found[name] = value
-    return found

@@ -15,8 +15,7 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.assignment import read_node
 from slipway.containers.runtime.linux import Machine
-from slipway.jobs.platforms.sagemaker.files import FileSettings
-from slipway.jobs.platforms.sagemaker.request import STATES, build_request
+from slipway.jobs.platforms.sagemaker.request import STATES, FileSettings, build_request
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.run import JobState, translate

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from slipway.jobs.platforms.sagemaker.files import FileSettings
-from slipway.jobs.platforms.sagemaker.request import build_request
+from slipway.jobs.platforms.sagemaker.request import FileSettings, build_request
 from slipway.jobs.words.job import Job
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 
