@@ -19,7 +19,7 @@ from aws_cdk import cx_api
 from constructs import Construct, IConstruct
 
 from slipway.infra.build.clusters import BUILDERS
-from slipway.infra.build.parts import BuiltCluster, Given
+from slipway.infra.build.parts import Given
 from slipway.infra.declare.overrides import apply, strays
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.declared_stack import DeclaredStack
@@ -69,8 +69,15 @@ def add_cluster(
         _refuse_scope(scope, cluster)
         placed = _placed(_with_overrides(scope, cluster), {"VPC": vpc, "bucket": bucket})
         _refuse_twice(scope, placed)
+        network: NetworkOf = make_network
+        if vpc is not None:
+            network = GivenNetwork(vpc=vpc, subnet=subnet, endpoints=endpoints).network
+        elif subnet is not None or endpoints is not None:
+            raise SlipwayError(
+                f"cluster '{placed.name}' is given a subnet or endpoints without their VPC", hint="give vpc="
+            )
         given = Given(
-            network=_network(placed, vpc, subnet, endpoints),
+            network=network,
             bucket=make_bucket if bucket is None else partial(given_bucket, bucket=bucket),
         )
         built = BUILDERS[type(placed)](scope, placed, given)
@@ -80,24 +87,8 @@ def add_cluster(
     acknowledge_lint(built.stacks)
     add_nag_checks(scope, built.stacks)
     add_rule_checks(scope, built.stacks)
-    return _added(placed, built)
-
-
-def _network(
-    cluster: Cluster, vpc: ec2.IVpc | None, subnet: ec2.ISubnet | None, endpoints: ec2.ISecurityGroup | None
-) -> NetworkOf:
-    if vpc is not None:
-        return GivenNetwork(vpc=vpc, subnet=subnet, endpoints=endpoints).network
-    if subnet is not None or endpoints is not None:
-        raise SlipwayError(
-            f"cluster '{cluster.name}' is given a subnet or endpoints without their VPC", hint="give vpc="
-        )
-    return make_network
-
-
-def _added(cluster: Cluster, built: BuiltCluster) -> AddedCluster:
     return AddedCluster(
-        cluster=cluster,
+        cluster=placed,
         stacks=built.stacks,
         vpc_id=built.network.vpc.vpc_id,
         subnet_id=built.network.vpc.private_subnet_id,
@@ -105,7 +96,7 @@ def _added(cluster: Cluster, built: BuiltCluster) -> AddedCluster:
         job_role=built.job_role,
         bucket=built.storage.bucket,
         key=built.storage.key,
-        target_parameter=parameter_name(cluster.name),
+        target_parameter=parameter_name(placed.name),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, distributed, nn
@@ -66,9 +65,14 @@ def gpu() -> Iterator[Row]:
     for plan in BERT_BATCHES:
         yield _bert(with_layers(device, "auto"), plan)
     yield _bert(with_layers(device, "no"), BERT_BATCHES[-1])
-    with _one_rank():
+    # The engine of decoders needs a process group in bf16, here of only this process.
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
+    distributed.init_process_group("nccl", rank=0, world_size=1)
+    try:
         for name in DECODERS:
             yield _decoder(with_layers(device, "auto"), name)
+    finally:
+        distributed.destroy_process_group()
 
 
 def _bert(device: Device, plan: BatchPlan) -> Row:
@@ -141,17 +145,6 @@ def _timed(parts: EngineParts, inputs: Inputs) -> tuple[float, str]:
 def _share(device: Device, flops: float) -> str:
     peak = device.peak_tflops
     return f"MFU {flops / (peak * 1e12):.1%}" if peak else f"{flops / 1e12:.0f} TFLOP/s, peak unknown"
-
-
-@contextmanager
-def _one_rank() -> Iterator[None]:
-    """Hold a process group of only this process, which the engine of decoders needs in bf16."""
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
-    distributed.init_process_group("nccl", rank=0, world_size=1)
-    try:
-        yield
-    finally:
-        distributed.destroy_process_group()
 
 
 def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:

@@ -122,12 +122,7 @@ def _neox_row(published: Table, row: Row) -> tuple[object, ...]:
 
 def gptj_page() -> str:
     negative, positive = LABEL_WORDS
-    words = {"prompt": PROMPT.strip(), "negative": negative.strip(), "positive": positive.strip()}
-    tools = filled("other-tools", setting="model=").strip()
-    return filled("gptj", sizes=table(_gptj_sizes()), other_tools=tools, **words, **_gptj_times())
-
-
-def _gptj_times() -> Mapping[str, str]:
+    labels = {"prompt": PROMPT.strip(), "negative": negative.strip(), "positive": positive.strip()}
     place = find_place("ml.p4d.24xlarge", known_rates(), region=None, term=ON_DEMAND)
     rows = []
     for settings in _GPTJ_TIMED:
@@ -137,12 +132,16 @@ def _gptj_times() -> Mapping[str, str]:
         words = ", ".join(f"`{name}={value}`" for name, value in settings.items())
         rows.append((words, f"{own.hours * 60:.1f}", f"{own.usd:.2f}"))
     assert place.rate is not None, "the page prints its price"
-    return {
-        "times": table(rows),
-        "band": f"Nine of ten such predictions\nshould be within ± {own.band:.0%}.",
-        "region": place.rate.region,
-        "date": place.rate.date,
-    }
+    return filled(
+        "gptj",
+        sizes=table(_gptj_sizes()),
+        other_tools=filled("other-tools", setting="model=").strip(),
+        times=table(rows),
+        band=f"Nine of ten such predictions\nshould be within ± {own.band:.0%}.",
+        region=place.rate.region,
+        date=place.rate.date,
+        **labels,
+    )
 
 
 def _gptj_sizes() -> Iterator[tuple[object, ...]]:

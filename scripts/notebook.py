@@ -20,10 +20,8 @@ Cell = dict[str, Any]  # JSON, as nbformat 4.5 says
 
 
 def main(arguments: Sequence[str]) -> int:
-    source, target = (
-        Path(arguments[0]).resolve(),
-        Path(arguments[-1]).resolve(),
-    )  # cells may change the folder
+    # Now, because cells may change the folder.
+    source, target = Path(arguments[0]).resolve(), Path(arguments[-1]).resolve()
     notebook = json.loads(source.read_text(encoding="utf-8"))
     run(notebook["cells"])
     text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True)

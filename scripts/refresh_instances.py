@@ -80,9 +80,6 @@ FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[st
 }
 
 
-_SOURCES = {"regions": "ec2:DescribeInstanceTypeOfferings"}
-
-
 @click.command()
 @click.option(
     "--region", "regions", multiple=True, default=["us-east-1"], help="Ask this region too; repeatable."
@@ -122,9 +119,8 @@ def ask_region(region: str, names: Sequence[str]) -> Answer:
     from slipway.jobs.cloud.aws import ask_all, reader
 
     client = reader("ec2", region)
-    these = [
-        {"Name": "instance-type", "Values": list(names)}
-    ]  # a filter ignores names that AWS does not know
+    # A filter ignores names that AWS does not know.
+    these = [{"Name": "instance-type", "Values": list(names)}]
     described = ask_all(client, "DescribeInstanceTypes", "InstanceTypes", Filters=these)
     offered = ask_all(
         client, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", LocationType="region", Filters=these
@@ -163,8 +159,9 @@ def amended(catalogue: str, found: Iterable[Difference], today: str) -> str:
         row = rows[difference.name]
         if difference.fact in row:
             row[difference.fact] = difference.aws
-            source = _SOURCES.get(difference.fact, "ec2:DescribeInstanceTypes")
-            row["facts_source"] += f"; {difference.fact} from {source}, {today}"
+            is_offer = difference.fact == "regions"
+            operation = "DescribeInstanceTypeOfferings" if is_offer else "DescribeInstanceTypes"
+            row["facts_source"] += f"; {difference.fact} from ec2:{operation}, {today}"
     text = io.StringIO()
     writer = csv.DictWriter(text, reader.fieldnames or (), lineterminator="\n")
     writer.writeheader()

@@ -7,7 +7,6 @@ such as by a command line in another process: a change must pass scripts/test wi
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import grimp
@@ -35,20 +34,16 @@ def files_of(name: str) -> list[str]:
     room = Path(name.rstrip("/"))
     if not name.startswith(STOREYS) or not (ROOT / room).exists():
         return []
-    of_folder = (str(path.relative_to(ROOT)) for path in (ROOT / "tests" / room).rglob("test_*.py"))
-    return sorted({*of_folder, *_importing(room)})
-
-
-def _importing(room: Path) -> Iterable[str]:
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / room).rglob("test_*.py")}
     graph = grimp.build_graph("slipway", "scripts", "tests", cache_dir=str(ROOT / ".import_linter_cache"))
     module = ".".join(room.with_suffix("").parts)
     if room.parts[0] not in ("slipway", "scripts"):
         module = f"slipway.{module}"
-    if module not in graph.modules:
-        return ()  # a folder of shell scripts or data
-    found = graph.find_downstream_modules(module, as_package=True)
-    paths = (Path(*importer.split(".")).with_suffix(".py") for importer in found)
-    return (str(path) for path in paths if path.parts[0] == "tests" and path.name.startswith("test_"))
+    if module in graph.modules:  # or it is a folder of shell scripts or data
+        importers = graph.find_downstream_modules(module, as_package=True)
+        paths = (Path(*importer.split(".")).with_suffix(".py") for importer in importers)
+        found |= {str(path) for path in paths if path.parts[0] == "tests" and path.name.startswith("test_")}
+    return sorted(found)
 
 
 if __name__ == "__main__":

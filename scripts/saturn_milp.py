@@ -12,7 +12,7 @@ from itertools import combinations
 
 import highspy
 
-from slipway.jobs.plan.search.options import PlanProblem
+from slipway.jobs.plan.search.options import Option, PlanProblem
 
 Terms = Sequence[tuple[int, float]]
 
@@ -22,7 +22,7 @@ def saturn_makespan(problem: PlanProblem, seconds: float) -> float | None:
     (pool,) = problem.pools
     assert pool.nodes == 1, "one node, as in the comparison"
     program = _Program(float(sum(max(option.seconds for option in each) for each in problem.options)))
-    jobs = [_add_job(program, problem, job, pool.devices_per_node) for job in range(len(problem.jobs))]
+    jobs = [_JobColumns(program, options, pool.devices_per_node) for options in problem.options]
     for one, other in combinations(jobs, 2):
         _add_order(program, one, other)
     return program.least(seconds)
@@ -59,25 +59,18 @@ class _Program:
 
 
 class _JobColumns:
-    def __init__(self, program: _Program, modes: int, devices: int) -> None:
+    """A job's columns: its start, a mode of several, and the devices on which that runs."""
+
+    def __init__(self, program: _Program, options: Sequence[Option], devices: int) -> None:
         self.start = program.column(program.horizon)
-        self.modes = [program.column(1, is_whole=True) for _ in range(modes)]
+        modes = [program.column(1, is_whole=True) for _ in options]
         self.devices = [program.column(1, is_whole=True) for _ in range(devices)]
-        self.times: list[tuple[int, float]] = []
-
-
-def _add_job(program: _Program, problem: PlanProblem, job: int, devices: int) -> _JobColumns:
-    options = problem.options[job]
-    columns = _JobColumns(program, len(options), devices)
-    columns.times = [
-        (mode, float(option.seconds)) for mode, option in zip(columns.modes, options, strict=True)
-    ]
-    program.row([(mode, 1.0) for mode in columns.modes], 1.0, 1.0)
-    asked = [(mode, -float(option.devices)) for mode, option in zip(columns.modes, options, strict=True)]
-    program.row([*((device, 1.0) for device in columns.devices), *asked], 0.0, 0.0)
-    late = [(column, -value) for column, value in columns.times]
-    program.row([(program.makespan, 1.0), (columns.start, -1.0), *late], 0.0)
-    return columns
+        self.times = [(mode, float(option.seconds)) for mode, option in zip(modes, options, strict=True)]
+        program.row([(mode, 1.0) for mode in modes], 1.0, 1.0)
+        asked = [(mode, -float(option.devices)) for mode, option in zip(modes, options, strict=True)]
+        program.row([*((device, 1.0) for device in self.devices), *asked], 0.0, 0.0)
+        late = [(column, -value) for column, value in self.times]
+        program.row([(program.makespan, 1.0), (self.start, -1.0), *late], 0.0)
 
 
 def _add_order(program: _Program, one: _JobColumns, other: _JobColumns) -> None:

@@ -74,7 +74,14 @@ def layouts_page() -> str:
     return filled(
         "layouts",
         oldest=OLDEST["native"],
-        images=table((torch, ", ".join(names), _taken(torch)) for torch, names in images.items()),
+        images=table(
+            (
+                torch,
+                ", ".join(names),
+                "run" if is_proved("native", torch) else f"refused: {_REASONS.get(torch, 'not proved')}",
+            )
+            for torch, names in images.items()
+        ),
         columns=" | ".join(images),
         lines="|".join("---" for _ in images),
         rows=table(
@@ -82,10 +89,6 @@ def layouts_page() -> str:
             for case in dict.fromkeys(key[:2] for key in found)
         ),
     )
-
-
-def _taken(torch: str) -> str:
-    return "run" if is_proved("native", torch) else f"refused: {_REASONS.get(torch, 'not proved')}"
 
 
 def _cell(torch: str, result: str | None) -> str:

@@ -7,6 +7,8 @@ preface, such as data, is one line of DATA. Pages of roads are written by hand a
 from __future__ import annotations
 
 import csv
+import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +19,13 @@ from scripts import articles_table
 from scripts.faults_page import faults_page
 from scripts.figures_pages import estimate_page, gpt_neox_page, gptj_page
 from scripts.page_templates import escaped, filled, table
-from scripts.permissions_page import permissions_page
 from scripts.trust_pages import fidelity_page, gates_page, layouts_page, support_page
 from slipway.jobs.cli.cli import PROGRAM, cli
+from slipway.jobs.clusters.permissions import CONDITIONS, PURPOSES, Grant, PolicyScope, grants, policy
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
 from slipway.jobs.estimate.evidence.trials import trials
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.words.targets import KINDS
 from slipway.jobs.words.text import words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,13 +49,30 @@ def instances_page() -> str:
 
 def list_page(name: str, *columns: str) -> Callable[[], str]:
     """Return the page of a list: its template, with a row for each line of the list's file."""
-    return lambda: filled(name, rows=table(_listed(f"{name}.csv", columns)))
+
+    def page() -> str:
+        with (LISTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            listed = ([escaped(row[column]) for column in columns] for row in csv.DictReader(file))
+            return filled(name, rows=table(listed))
+
+    return page
 
 
-def _listed(name: str, columns: tuple[str, ...]) -> Iterator[list[str]]:
-    with (LISTS / name).open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            yield [escaped(row[column]) for column in columns]
+# The rows that `slipway cluster permissions` makes policies of.
+_ANY = PolicyScope(cluster="CLUSTER", kind="batch", region="REGION", account="ACCOUNT", image="IMAGE")
+_STACK = "`cloudformation:stack/CLUSTER/*`"
+_EXAMPLE = PolicyScope(
+    cluster="dl1", kind="batch", region="us-east-1", account="123456789012", image="gaudi-ecs"
+)
+
+
+def permissions_page() -> str:
+    return filled(
+        "permissions",
+        purposes=table((f"`{name}`", what) for name, what in PURPOSES.items()),
+        sections="\n".join(map(_section, PURPOSES)),
+        example=json.dumps(policy("submit", _EXAMPLE), indent=2),
+    )
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -130,6 +150,23 @@ def _cells(known: InstanceType) -> list[str]:
         words(price.usd_per_hour if price else None),
         f"{price.region}, {price.date}" if price else known.unpriced_reason,
     ]
+
+
+def _section(purpose: str) -> str:
+    rows = table(_cells_of_grant(grant) for grant in grants() if purpose in grant.purposes)
+    head = "| Clusters | Actions | Resources | Only if |\n|---|---|---|---|"
+    return f"## {purpose}\n\n{head}\n{rows}\n"
+
+
+def _cells_of_grant(grant: Grant) -> Iterator[str]:
+    yield "all" if grant.kinds == KINDS.keys() else ", ".join(kind for kind in KINDS if kind in grant.kinds)
+    yield ", ".join(f"`{action}`" for action in grant.actions)
+    own, *others = [f"`{each.format_map(_ANY.names)}`" for each in grant.resources]
+    resources = f"{own}, and its other stacks" if own == _STACK and others else ", ".join((own, *others))
+    wanted = [each for operator in CONDITIONS[grant.condition].values() for each in operator.items()]
+    words = " and ".join(f"`{key}` is `{value.format_map(_ANY.names)}`" for key, value in wanted)
+    yield f"{resources} where {words}" if words else resources
+    yield re.sub(r"--[\w-]+", r"`\g<0>`", grant.when)
 
 
 if __name__ == "__main__":

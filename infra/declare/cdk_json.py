@@ -45,8 +45,14 @@ def _problems(path: Path) -> Iterator[Problem]:
         yield Problem(where=path.name, message=error.message, hint=error.hint)
         return
     repeated: list[str] = []
+
+    def note_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        keys = [key for key, _ in pairs]
+        repeated.extend(key for key in dict.fromkeys(keys) if keys.count(key) > 1)
+        return dict(pairs)
+
     try:
-        json.loads(text, object_pairs_hook=lambda pairs: _note_repeats(pairs, repeated))
+        json.loads(text, object_pairs_hook=note_repeats)
     except (ValueError, RecursionError) as error:
         yield Problem(where=path.name, message=f"is no JSON: {error}", hint="mend it, or take it from git")
         return
@@ -55,9 +61,3 @@ def _problems(path: Path) -> Iterator[Problem]:
         lines = " and ".join(str(text.count("\n", 0, found.start()) + 1) for found in places)
         message = f"has {key!r} twice in one object, in lines {lines}"
         yield Problem(where=path.name, message=message, hint="keep one of them")
-
-
-def _note_repeats(pairs: list[tuple[str, object]], repeated: list[str]) -> dict[str, object]:
-    keys = [key for key, _ in pairs]
-    repeated += [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
-    return dict(pairs)

@@ -24,7 +24,6 @@ _USE_KEY = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
-_PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
 class KeyUser(Enum):
@@ -141,7 +140,7 @@ def _allow_publishing(user: KeyUser) -> Callable[[str], iam.PolicyStatement]:
         return iam.PolicyStatement(
             sid=f"PublishFrom{user.name.title()}",
             principals=[iam.ServicePrincipal(f"{user.value}.amazonaws.com")],
-            actions=list(_PUBLISH),
+            actions=["kms:Decrypt", "kms:GenerateDataKey"],
             resources=["*"],
             conditions=None if user is KeyUser.EVENTS else source,
         )

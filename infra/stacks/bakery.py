@@ -5,7 +5,6 @@ Also the network in which all bakeries of a region build.
 
 from __future__ import annotations
 
-from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -60,24 +59,20 @@ class BakeryStack(DeclaredStack):
         pipeline = ImagePipeline(
             self, "Pipeline", bakery=parts, recipe=recipe, ami_tags={**image.billing_tags, **tags}
         )
-        publish_bakery(self, _record(parts, lock, recipe, pipeline))
-
-
-def _record(parts: BakeryParts, lock: ImageLock, recipe: ImageRecipe, pipeline: ImagePipeline) -> Bakery:
-    image = parts.image
-    return Bakery(
-        name=image.name,
-        account=Stack.of(pipeline).account,
-        region=image.region,
-        pipeline_arn=pipeline.resource.attr_arn,
-        ami_parameter=ami_parameter(image.name),
-        manifest_parameter=manifest_parameter(ami_parameter(image.name)),
-        lock_digest=lock.digest,
-        recipe_version=recipe.version,
-        log_group=parts.logs.name,
-        parent=image.parent,
-        snapshot=lock.values["AptSnapshot"],
-    )
+        record = Bakery(
+            name=image.name,
+            account=self.account,
+            region=image.region,
+            pipeline_arn=pipeline.resource.attr_arn,
+            ami_parameter=ami_parameter(image.name),
+            manifest_parameter=manifest_parameter(ami_parameter(image.name)),
+            lock_digest=lock.digest,
+            recipe_version=recipe.version,
+            log_group=logs.name,
+            parent=image.parent,
+            snapshot=lock.values["AptSnapshot"],
+        )
+        publish_bakery(self, record)
 
 
 # The network in which a region's machine images are built: a private subnet with only HTTPS to the outside,

@@ -32,36 +32,31 @@ class SageMakerStack(DeclaredStack):
         role = TrainingAccess(self, "Access", base=base, security_group_id=group, image=image).role
         self.job_role: iam.IRole = role.role
         FailedJobs(self, "FailedJobs", cluster=cluster.name, role_arn=role.arn, topic=base.alerts)
-        publish_target(self, _target(self, cluster, base, role.arn))
-
-
-def _target(
-    stack: SageMakerStack, cluster: SageMakerCluster, base: Foundation, role_arn: str
-) -> SageMakerTarget:
-    storage = base.storage
-    return SageMakerTarget(
-        name=cluster.name,
-        account=stack.account,
-        region=cluster.region,
-        zone=cluster.zone,
-        instance_type=cluster.instance_type,
-        is_spot=cluster.market is Market.SPOT,
-        max_nodes=cluster.max_nodes,
-        execution_role=role_arn,
-        bucket=storage.bucket.bucket_name,
-        subnet=base.subnet_id,
-        security_group=stack.security_group_id,
-        volume_gb=cluster.volume_gb,
-        volume_key=volume_key(cluster, storage.key),
-        output_key=storage.object_key.key_arn,
-        machine_image=cluster.machine_image,
-        image=training_image(cluster),
-        job_timeout_seconds=cluster.job_timeout // _SECOND,
-        spot_wait_seconds=cluster.spot_wait // _SECOND,
-        warm_pool_seconds=cluster.warm_pool // _SECOND,
-        efa_interfaces=efa_interface_count(cluster),
-        file_system_id=storage.files.file_system_id,
-        file_system_mount=storage.files.mount_point,
-        file_system_path=file_system_path(storage.files),
-        has_internet=cluster.egress is Egress.NAT,
-    )
+        storage = base.storage
+        target = SageMakerTarget(
+            name=cluster.name,
+            account=self.account,
+            region=cluster.region,
+            zone=cluster.zone,
+            instance_type=cluster.instance_type,
+            is_spot=cluster.market is Market.SPOT,
+            max_nodes=cluster.max_nodes,
+            execution_role=role.arn,
+            bucket=storage.bucket.bucket_name,
+            subnet=base.subnet_id,
+            security_group=group,
+            volume_gb=cluster.volume_gb,
+            volume_key=volume_key(cluster, storage.key),
+            output_key=storage.object_key.key_arn,
+            machine_image=cluster.machine_image,
+            image=image,
+            job_timeout_seconds=cluster.job_timeout // _SECOND,
+            spot_wait_seconds=cluster.spot_wait // _SECOND,
+            warm_pool_seconds=cluster.warm_pool // _SECOND,
+            efa_interfaces=efa_interface_count(cluster),
+            file_system_id=storage.files.file_system_id,
+            file_system_mount=storage.files.mount_point,
+            file_system_path=file_system_path(storage.files),
+            has_internet=cluster.egress is Egress.NAT,
+        )
+        publish_target(self, target)

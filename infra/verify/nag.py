@@ -7,7 +7,7 @@ cdk-nag does not know.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -103,11 +103,11 @@ def _without_accepted(
     violation: cdk.PolicyViolation, stack: cdk.Stack, accepts: Callable[[str, str], bool]
 ) -> cdk.PolicyViolation | None:
     above = stack.node.path.removesuffix(stack.node.id)  # of its Stage
-    resources = [
-        resource
-        for resource in _resources(violation)
-        if not accepts(violation.rule_name, (resource.construct_path or "").removeprefix(above))
-    ]
+    resources = []
+    for resource in violation.violating_resources:
+        assert isinstance(resource, cdk.PolicyViolatingResource), "cdk-nag returns structs, not dictionaries"
+        if not accepts(violation.rule_name, (resource.construct_path or "").removeprefix(above)):
+            resources.append(resource)
     if not resources:
         return None
     return cdk.PolicyViolation(
@@ -116,9 +116,3 @@ def _without_accepted(
         severity=violation.severity,
         violating_resources=resources,
     )
-
-
-def _resources(violation: cdk.PolicyViolation) -> Iterator[cdk.PolicyViolatingResource]:
-    for resource in violation.violating_resources:
-        assert isinstance(resource, cdk.PolicyViolatingResource), "cdk-nag returns structs, not dictionaries"
-        yield resource

@@ -17,7 +17,7 @@ class RuleChecks:
     """Runs RULES on the templates of these stacks."""
 
     def __init__(self, stacks: Sequence[cdk.Stack]) -> None:
-        self._files = {stack.template_file: stack.node.path for stack in stacks}
+        self._files = {stack.template_file for stack in stacks}
 
     @property
     def name(self) -> str:

@@ -84,8 +84,11 @@ def main(**asked: Unpack[Asked]) -> None:
     """
     region, state = asked["region"], asked["state"]
     state.mkdir(parents=True, exist_ok=True)
+    answer = ask(reader("sts", region), "GetCallerIdentity")
+    if isinstance(answer, Unanswered):
+        raise SlipwayError(f"no account: {answer.code}, {answer.message[:200]}", hint="aws sso login")
     account = Account(
-        number=_number(region),
+        number=str(answer["Account"]),
         region=region,
         email=asked["email"],
         ends_at=float("inf"),
@@ -140,13 +143,6 @@ def _report(account: Account, journal: Journal, path: Path) -> None:
     print_table(
         "claims", (Column(name="claim"), Column(name="outcome"), Column(name="seen")), rows, as_json=False
     )
-
-
-def _number(region: str) -> str:
-    answer = ask(reader("sts", region), "GetCallerIdentity")
-    if isinstance(answer, Unanswered):
-        raise SlipwayError(f"no account: {answer.code}, {answer.message[:200]}", hint="aws sso login")
-    return str(answer["Account"])
 
 
 def chosen_claims(names: str | None, *, has_controller_price: bool) -> list[Claim]:

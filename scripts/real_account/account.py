@@ -76,6 +76,14 @@ class Account:
             raise CommandFailed(f"`{' '.join(command)}` ended with {code}: " + "\n".join(said[-_LAST_LINES:]))
         return done.stdout
 
+    def succeeds(self, *command: str) -> bool:
+        """Run a command; return False if it fails."""
+        try:
+            self.run(*command)
+        except CommandFailed:
+            return False
+        return True
+
     def data(self, *command: str) -> Any:
         """Return what a command prints as JSON."""
         return json.loads(self.run(*command, "--json"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from scripts.real_account import mpi_claims, platform_claims
@@ -144,7 +144,12 @@ def write_report(
         proof = proofs.get(name)
         outcome, seen = (proof.outcome, proof.seen) if proof else ("not tried", "it was not asked for")
         lines.append(f"| {promise} | {outcome} | {_cell(seen)} |")
-    text = "\n".join([*lines, *_evidence(proofs), ""])
+    for name, promise in promises():
+        if name in proofs and proofs[name].evidence:
+            lines += ("", f"## {promise}", "", "| Request | Id | At (UTC) |", "|---|---|---|")
+            for each in proofs[name].evidence[-_MOST_EVIDENCE:]:
+                lines.append(f"| `{_cell(each.what)}` | {each.request_id} | {each.at} |")
+    text = "\n".join([*lines, ""])
     for secret in filter(None, secrets):
         text = text.replace(secret, "…")
     path.write_text(text, encoding="utf-8")
@@ -153,14 +158,6 @@ def write_report(
 def promises() -> tuple[tuple[str, str], ...]:
     own = tuple((claim.name, claim.promise) for claim in CLAIMS)
     return (*own, (NOTHING_LEFT, "everything that was made is gone afterwards"))
-
-
-def _evidence(proofs: Mapping[str, Proof]) -> Iterator[str]:
-    for name, promise in promises():
-        if name in proofs and proofs[name].evidence:
-            yield from ("", f"## {promise}", "", "| Request | Id | At (UTC) |", "|---|---|---|")
-            for each in proofs[name].evidence[-_MOST_EVIDENCE:]:
-                yield f"| `{_cell(each.what)}` | {each.request_id} | {each.at} |"
 
 
 def _cell(text: str) -> str:

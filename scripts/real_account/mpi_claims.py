@@ -61,18 +61,10 @@ def reboot(account: Account) -> Proof:
         _READY_MINUTES,
     )
     # The record that a node answers is older than its reboot, so the first jobs may come too early.
-    account.wait_until("a job succeeds on all nodes", lambda: _job_succeeds(account), _READY_MINUTES)
+    words = ("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "rebooted", "--again", "--follow")
+    account.wait_until("a job succeeds on all nodes", lambda: account.succeeds(*words), _READY_MINUTES)
     run = account.data("slipway", "status", "rebooted")
     return judged(run["state"] == "succeeded", f"after the reboot of one node, {run['name']} {run['state']}")
-
-
-def _job_succeeds(account: Account) -> bool:
-    words = ("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "rebooted", "--again", "--follow")
-    try:
-        account.run(*words)
-    except CommandFailed:
-        return False
-    return True
 
 
 def lost_node(account: Account) -> Proof:

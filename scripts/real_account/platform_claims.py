@@ -90,7 +90,8 @@ def slurm_deployed(account: Account) -> Proof:
 
 def slurm_job(account: Account) -> Proof:
     """Prove that Slurm starts two workers for a job, and runs it to its end."""
-    account.wait_until("the login node answers", lambda: _answers(account), _LOGIN_MINUTES)
+    asked = ("slipway", "status", "--on", SLURM.name, "--nodes")
+    account.wait_until("the login node answers", lambda: account.succeeds(*asked), _LOGIN_MINUTES)
     return runs_to_its_end(account, "under-slurm", *_ON_SLURM, *_SAMPLE)
 
 
@@ -100,14 +101,6 @@ def given_back(account: Account) -> Proof:
         "PCS takes the workers back", lambda: len(machines(account, SLURM)) == _LOGIN_NODES, _IDLE_MINUTES
     )
     return judged(True, f"{_LOGIN_NODES} machine is left")
-
-
-def _answers(account: Account) -> bool:
-    try:
-        account.run("slipway", "status", "--on", SLURM.name, "--nodes")
-    except CommandFailed:
-        return False
-    return True
 
 
 # SageMaker training: one small instance, with the deployed role, network, keys and image.

@@ -33,15 +33,8 @@ class Source:
 def clone(root: Path, folder: Path, tag: str) -> Source:
     """Clone the checkout's commit, so that a release has nothing uncommitted."""
     run("git", "clone", "--quiet", "--no-tags", "--no-local", f"file://{root}", str(folder))
-    run(
-        "git",
-        "-C",
-        str(folder),
-        "checkout",
-        "--quiet",
-        "--detach",
-        run("git", "-C", str(root), "rev-parse", "HEAD"),
-    )
+    head = run("git", "-C", str(root), "rev-parse", "HEAD")
+    run("git", "-C", str(folder), "checkout", "--quiet", "--detach", head)
     run("git", "-C", str(folder), "tag", tag)
     commit, epoch = run("git", "-C", str(folder), "log", "-1", "--format=%H %ct").split()
     return Source(folder=folder, commit=commit, epoch=int(epoch))
@@ -59,9 +52,8 @@ def build(source: Source, work: Path, target: Path) -> tuple[Path, Path]:
         read = ((each.name, each.mode, old.extractfile(each)) for each in members)
         _pack(sdist, source.epoch, ((name, mode, file.read()) for name, mode, file in read if file))
     unpacked.mkdir()
-    run(
-        "tar", "--extract", "--file", str(sdist), "--directory", str(unpacked)
-    )  # Debian 12's Python has no filters
+    # By tar, because Debian 12's Python has no filters.
+    run("tar", "--extract", "--file", str(sdist), "--directory", str(unpacked))
     _setuptools(_WHEEL, unpacked / sdist.name.removesuffix(".tar.gz"), target, source.epoch)
     (wheel,) = target.glob("*.whl")
     return sdist, wheel

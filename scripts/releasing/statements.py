@@ -105,16 +105,13 @@ def _bom(source: Source, version: str, wheel: Path) -> Bom:
     number = uuid5(NAMESPACE_URL, f"slipway {version} {source.commit}")
     components = list(_components(source.folder, project))
     bom = Bom(serial_number=number, metadata=made, components=components)
-    asked = {_canonical(name) for name in _direct(project)}
+    asked = set()
+    for line in _requirements(project):
+        direct = _NAME.match(line)
+        assert direct, line
+        asked.add(_canonical(direct[0]))
     bom.register_dependency(own, [each for each in components if each.name in asked])
     return bom
-
-
-def _direct(project: Mapping[str, object]) -> Iterator[str]:
-    for line in _requirements(project):
-        found = _NAME.match(line)
-        assert found, line
-        yield found[0]
 
 
 def _requirements(project: Mapping[str, object]) -> list[str]:

@@ -176,7 +176,7 @@ def test_two_clusters_stand_side_by_side() -> None:
 # The CDK app does not check types again that mypy has checked.
 OUTPUT = """
 import sys
-from slipway.infra.trusted_types import trust_types
+from slipway.infra.__main__ import trust_types
 trust_types()
 import aws_cdk as cdk
 stack = cdk.Stack(cdk.App(), "Stack")

@@ -51,13 +51,34 @@ class NodePool(Construct):
     ) -> None:
         super().__init__(scope, id)
         profile = iam.CfnInstanceProfile(self, "InstanceProfile", roles=[node_role.role.role_name])
+        resources = batch.CfnComputeEnvironment.ComputeResourcesProperty(
+            type="EC2",
+            allocation_strategy="BEST_FIT_PROGRESSIVE",
+            instance_types=[cluster.instance_type],
+            minv_cpus=0,
+            maxv_cpus=cluster.max_nodes * instance_type(cluster.instance_type).vcpus,
+            subnets=[subnet_id],
+            placement_group=placement_group(self, cluster),
+            instance_role=profile.attr_arn,
+            launch_template=batch.CfnComputeEnvironment.LaunchTemplateSpecificationProperty(
+                launch_template_id=template.resource.ref, version=template.version
+            ),
+            ec2_configuration=[
+                batch.CfnComputeEnvironment.Ec2ConfigurationObjectProperty(
+                    image_type=node_image_of(cluster).batch_image_type,
+                    image_id_override=node_image_id(Stack.of(self), ami_parameter_of(cluster)),
+                )
+            ],
+            update_to_latest_image_version=False,
+            tags={"Name": stack_name(cluster.name), **cluster.billing_tags},
+        )
         self.resource = batch.CfnComputeEnvironment(
             self,
             "Resource",
             type="MANAGED",
             state="ENABLED",
             replace_compute_environment=False,
-            compute_resources=_compute_resources(self, cluster, subnet_id, template, profile),
+            compute_resources=resources,
             update_policy=batch.CfnComputeEnvironment.UpdatePolicyProperty(
                 terminate_jobs_on_update=False,
                 job_execution_timeout_minutes=min(cluster.job_timeout, _LONGEST_UPDATE_WAIT) // _MINUTE,
@@ -104,36 +125,6 @@ TIME_LIMIT_REASONS = (
 
 def job_queue_name(cluster: str) -> str:
     return derived_name("batch", cluster)
-
-
-def _compute_resources(
-    pool: NodePool,
-    cluster: BatchCluster,
-    subnet_id: str,
-    template: NodeTemplate,
-    profile: iam.CfnInstanceProfile,
-) -> batch.CfnComputeEnvironment.ComputeResourcesProperty:
-    return batch.CfnComputeEnvironment.ComputeResourcesProperty(
-        type="EC2",
-        allocation_strategy="BEST_FIT_PROGRESSIVE",
-        instance_types=[cluster.instance_type],
-        minv_cpus=0,
-        maxv_cpus=cluster.max_nodes * instance_type(cluster.instance_type).vcpus,
-        subnets=[subnet_id],
-        placement_group=placement_group(pool, cluster),
-        instance_role=profile.attr_arn,
-        launch_template=batch.CfnComputeEnvironment.LaunchTemplateSpecificationProperty(
-            launch_template_id=template.resource.ref, version=template.version
-        ),
-        ec2_configuration=[
-            batch.CfnComputeEnvironment.Ec2ConfigurationObjectProperty(
-                image_type=node_image_of(cluster).batch_image_type,
-                image_id_override=node_image_id(Stack.of(pool), ami_parameter_of(cluster)),
-            )
-        ],
-        update_to_latest_image_version=False,
-        tags={"Name": stack_name(cluster.name), **cluster.billing_tags},
-    )
 
 
 # The multi-node job of a cluster: one open range of nodes, each with all of a machine. L1: the L2 renders a

@@ -22,8 +22,6 @@ from slipway.infra.patterns.statements import Statement, allow
 from slipway.jobs.words.names import TARGET_TAG, derived_name
 
 UNDETERMINED = "UNDETERMINED"
-_JOB_ID = "^[0-9a-f-]{36}$"
-_DURATION = "^PT[0-9]{1,5}S$"
 
 
 class StuckJobCanceller(Construct):
@@ -37,7 +35,12 @@ class StuckJobCanceller(Construct):
             statements=_may_cancel(self, cluster),
         )
         name = derived_name("document", f"slipway-{cluster.name}", "cancel")
-        runbook_arn = _default_version(self, name)
+        runbook_arn = Stack.of(self).format_arn(
+            service="ssm",
+            resource="automation-definition",
+            resource_name=f"{name}:$DEFAULT",
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        )
         self.runbook = ssm.CfnDocument(
             self,
             "Document",
@@ -63,20 +66,18 @@ class StuckJobCanceller(Construct):
                 "detail-type": ["Batch Job Queue Blocked"],
                 "detail": {"jobQueue": [queue_arn], "statusReason": [{"prefix": UNDETERMINED}]},
             },
-            targets=[_run(runbook_arn, starter.arn)],
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="Runbook",
+                    arn=runbook_arn,
+                    role_arn=starter.arn,
+                    input_transformer=events.CfnRule.InputTransformerProperty(
+                        input_paths_map={"job": "$.detail.jobId"}, input_template='{"Job":[<job>]}'
+                    ),
+                )
+            ],
         )
         rule.node.add_dependency(self.runbook, starter.policy, canceller.policy)
-
-
-def _run(runbook_arn: str, role_arn: str) -> events.CfnRule.TargetProperty:
-    return events.CfnRule.TargetProperty(
-        id="Runbook",
-        arn=runbook_arn,
-        role_arn=role_arn,
-        input_transformer=events.CfnRule.InputTransformerProperty(
-            input_paths_map={"job": "$.detail.jobId"}, input_template='{"Job":[<job>]}'
-        ),
-    )
 
 
 def _content(cluster: BatchCluster, role_arn: str) -> Mapping[str, object]:
@@ -91,12 +92,16 @@ def _content(cluster: BatchCluster, role_arn: str) -> Mapping[str, object]:
         "description": f"Cancels a job of Slipway cluster {cluster.name} whose nodes do not join",
         "assumeRole": role_arn,
         "parameters": {
-            "Job": {"type": "String", "description": "The id of the job", "allowedPattern": _JOB_ID},
+            "Job": {
+                "type": "String",
+                "description": "The id of the job",
+                "allowedPattern": "^[0-9a-f-]{36}$",
+            },
             "Wait": {
                 "type": "String",
                 "description": "How long its nodes have to join, as an ISO 8601 duration",
                 "default": f"PT{seconds}S",
-                "allowedPattern": _DURATION,
+                "allowedPattern": "^PT[0-9]{1,5}S$",
             },
         },
         "mainSteps": [
@@ -158,13 +163,4 @@ def _may_start(
             on=canceller_arn,
             where={"StringEquals": {"iam:PassedToService": "ssm.amazonaws.com"}},
         ),
-    )
-
-
-def _default_version(scope: Construct, name: str) -> str:
-    return Stack.of(scope).format_arn(
-        service="ssm",
-        resource="automation-definition",
-        resource_name=f"{name}:$DEFAULT",
-        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )

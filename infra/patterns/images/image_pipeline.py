@@ -173,7 +173,6 @@ def _lifecycle(scope: Construct, bakery: BakeryParts) -> None:
 # What Image Builder does to the parent image: components in order, each with its values of the lock.
 # Components and recipes cannot change: one with other content has another version, a digest of that content.
 _LARGEST = 2**30  # of a part of a version, CreateComponent of the Image Builder API reference
-_ROOT_DEVICE = "/dev/sda1"  # of Ubuntu's images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +195,18 @@ class ImageRecipe(Construct):
         content = [image.parent, image.root_volume_gib, image.components, texts, fingerprint]
         self.version = _version(json.dumps(content))
         components = [_component(self, name, values) for name in image.components]
+        root_volume = imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty(
+            device_name="/dev/sda1",  # of Ubuntu's images
+            ebs=imagebuilder.CfnImageRecipe.EbsInstanceBlockDeviceSpecificationProperty(
+                encrypted=True,
+                # AWS's EBS key of the account: another would have to be shared with every launcher. It is
+                # named, because the account's default may be another.
+                kms_key_id=f"arn:{PARTITION}:kms:{Aws.REGION}:{ACCOUNT_ID}:alias/aws/ebs",
+                delete_on_termination=True,
+                volume_size=image.root_volume_gib,
+                volume_type="gp3",
+            ),
+        )
         self.component_arns = [arn for each in components if (arn := each.component_arn)]
         self.resource = imagebuilder.CfnImageRecipe(
             self,
@@ -205,7 +216,7 @@ class ImageRecipe(Construct):
             parent_image=image.parent,
             working_directory="/var/tmp",  # noqa: S108  # on a machine of its own
             components=components,
-            block_device_mappings=[_root_volume(image.root_volume_gib)],
+            block_device_mappings=[root_volume],
             additional_instance_configuration=imagebuilder.CfnImageRecipe.AdditionalInstanceConfigurationProperty(
                 # Nodes are reached by it: it stays, even if Image Builder had to install it.
                 systems_manager_agent=imagebuilder.CfnImageRecipe.SystemsManagerAgentProperty(
@@ -234,23 +245,6 @@ def _component(
             for parameter in asked_parameters(name)
         ]
         or None,
-    )
-
-
-def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty:
-    """Encrypt with AWS's EBS key of the account: another would have to be shared with every launcher.
-
-    It is named, because the account's default may be another.
-    """
-    return imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty(
-        device_name=_ROOT_DEVICE,
-        ebs=imagebuilder.CfnImageRecipe.EbsInstanceBlockDeviceSpecificationProperty(
-            encrypted=True,
-            kms_key_id=f"arn:{PARTITION}:kms:{Aws.REGION}:{ACCOUNT_ID}:alias/aws/ebs",
-            delete_on_termination=True,
-            volume_size=gib,
-            volume_type="gp3",
-        ),
     )
 
 

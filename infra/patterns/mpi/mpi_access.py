@@ -20,7 +20,7 @@ from slipway.infra.patterns.access.roles import (
 )
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.mpi.node_group import node_group_name
-from slipway.infra.patterns.statements import Statement, allow
+from slipway.infra.patterns.statements import allow
 from slipway.infra.patterns.storage.buckets import bucket_statements, job_data
 from slipway.jobs.words.job import NAME, REQUEST_KEYS
 from slipway.jobs.words.mpi import READY_KEY
@@ -32,7 +32,14 @@ class MpiAccess(Construct):
         self, scope: Construct, id: str, *, cluster: MpiCluster, base: NodeFoundation, secret: ClusterSecret
     ) -> None:
         super().__init__(scope, id)
-        protect, leave = _change_own_group(self, node_group_name(cluster.name))
+        # Auto Scaling makes up the id in the middle of the ARN.
+        own_group = Stack.of(self).format_arn(
+            service="autoscaling",
+            resource="autoScalingGroup",
+            resource_name=f"*:autoScalingGroupName/{node_group_name(cluster.name)}",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        find_nodes = allow("FindNodes", "ec2:DescribeInstances", on="*")
         self.node_role = ServiceRole(
             self,
             "Machine",
@@ -41,10 +48,11 @@ class MpiAccess(Construct):
             statements=(
                 session_manager(),
                 report_metrics(),
-                _find_each_other(),
+                find_nodes,
                 *bucket_statements(base.storage.bucket, read=(REQUEST_KEYS, READY_KEY), write=(READY_KEY,)),
                 base.storage.use_keys(),
-                leave,
+                # A node that cannot join its cluster leaves the group.
+                allow("LeaveGroup", "autoscaling:TerminateInstanceInAutoScalingGroup", on=own_group),
                 # A waiting job sees how the others end. Jobs themselves may not: it shows the parameters of
                 # every command in the Region.
                 allow("FollowJobs", "ssm:ListCommands", on="*"),
@@ -58,35 +66,13 @@ class MpiAccess(Construct):
             by=self.node_role.role,
             description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
             statements=(
-                _find_each_other(),
-                protect,
+                find_nodes,
+                allow("ProtectJobs", "autoscaling:SetInstanceProtection", on=own_group),
                 *job_data(base.storage),
                 read_secrets_of_jobs(self),
             ),
         )
         secret.close_to_all_but(self.node_role.arn)
-
-
-def _find_each_other() -> Statement:
-    return allow("FindNodes", "ec2:DescribeInstances", on="*")
-
-
-def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...]:
-    """Allow protection during a job, and leaving the group, for a node that cannot join its cluster.
-
-    Auto Scaling makes up the id in the middle of the ARN.
-    """
-    group = Stack.of(scope).format_arn(
-        service="autoscaling",
-        resource="autoScalingGroup",
-        resource_name=f"*:autoScalingGroupName/{node_group}",
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
-    )
-    allowed = {
-        "ProtectJobs": "autoscaling:SetInstanceProtection",
-        "LeaveGroup": "autoscaling:TerminateInstanceInAutoScalingGroup",
-    }
-    return tuple(allow(sid, action, on=group) for sid, action in allowed.items())
 
 
 # How a job reaches its nodes: two documents of Systems Manager, one that runs it and one that ends it. Their

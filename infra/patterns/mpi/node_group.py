@@ -99,30 +99,20 @@ def _stop_by_itself(group: NodeGroup, cluster: MpiCluster, alerts_arn: str) -> N
         scaling_adjustment=0,
         cooldown=str(_COOLDOWN_SECONDS),
     )
-    _stop_when_idle(group, cluster, cluster.idle_minutes, to_none.ref)
-    _stop_after_hours(group, cluster, [to_none.ref, alerts_arn])
-
-
-def _stop_when_idle(group: NodeGroup, cluster: MpiCluster, minutes: int, to_none: str) -> None:
     cloudwatch.CfnAlarm(
         group,
         "AllIdle",
         alarm_name=idle_alarm_name(cluster.name),
-        alarm_description=f"No node of {cluster.name} had a job in {minutes} minutes: all stop",
+        alarm_description=f"No node of {cluster.name} had a job in {cluster.idle_minutes} minutes: all stop",
         metrics=_all_idle(cluster.name),
-        evaluation_periods=minutes // REPORT_EVERY_MINUTES,
+        evaluation_periods=cluster.idle_minutes // REPORT_EVERY_MINUTES,
         threshold=1,
         comparison_operator="GreaterThanOrEqualToThreshold",
         treat_missing_data="notBreaching",
-        alarm_actions=[to_none],
+        alarm_actions=[to_none.ref],
     )
-
-
-def _stop_after_hours(group: NodeGroup, cluster: MpiCluster, actions: list[str]) -> None:
-    """Stop nodes that nothing else would: those whose boot failed before they could report that they idle.
-
-    Auto Scaling itself counts them. Nodes of a job are protected, and stop when it has ended.
-    """
+    # Nodes whose boot failed before they could report that they idle, which nothing else would stop. Auto
+    # Scaling itself counts them. Nodes of a job are protected, and stop when it has ended.
     cloudwatch.CfnAlarm(
         group,
         "TooLong",
@@ -139,7 +129,7 @@ def _stop_after_hours(group: NodeGroup, cluster: MpiCluster, actions: list[str])
         threshold=1,
         comparison_operator="GreaterThanOrEqualToThreshold",
         treat_missing_data="notBreaching",
-        alarm_actions=actions,
+        alarm_actions=[to_none.ref, alerts_arn],
     )
 
 

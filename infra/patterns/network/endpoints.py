@@ -36,6 +36,28 @@ class S3Endpoint(Construct):
 
     def __init__(self, scope: Construct, id: str, *, region: str, vpc: Vpc) -> None:
         super().__init__(scope, id)
+        own = iam.PolicyStatement(
+            sid="BucketsOfThisAccount",
+            principals=[iam.AnyPrincipal()],
+            actions=list(_OBJECT_ACTIONS),
+            resources=[f"arn:{PARTITION}:s3:::*"],
+            conditions={"StringEquals": {"aws:ResourceAccount": ACCOUNT_ID}},
+        )
+        # ECR keeps image layers in a bucket of its own (Amazon ECR user guide, "Interface VPC endpoints").
+        layers = iam.PolicyStatement(
+            sid="ImageLayers",
+            principals=[iam.AnyPrincipal()],
+            actions=["s3:GetObject"],
+            resources=[f"arn:{PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
+        )
+        # Amazon Linux keeps its packages in one of its own (AL2023 user guide, "Security considerations for
+        # AL2023 repositories"), and nodes of AWS's AMIs install the few that they lack.
+        packages = iam.PolicyStatement(
+            sid="AmazonLinuxPackages",
+            principals=[iam.AnyPrincipal()],
+            actions=["s3:GetObject"],
+            resources=[f"arn:{PARTITION}:s3:::al2023-repos-{region}-de612dc2/*"],
+        )
         self.resource = ec2.CfnVPCEndpoint(
             self,
             "Resource",
@@ -43,7 +65,7 @@ class S3Endpoint(Construct):
             service_name=f"com.amazonaws.{region}.s3",
             vpc_endpoint_type="Gateway",
             route_table_ids=[table.ref for table in vpc.route_tables],
-            policy_document=_s3_policy(region),
+            policy_document=iam.PolicyDocument(statements=[own, layers, packages]),
         )
 
 
@@ -97,29 +119,3 @@ def interface_endpoints(scope: Construct, cluster: Cluster, vpc: Vpc) -> str | N
         return group
     Stack.of(scope).export_value(group)
     return None
-
-
-def _s3_policy(region: str) -> iam.PolicyDocument:
-    own = iam.PolicyStatement(
-        sid="BucketsOfThisAccount",
-        principals=[iam.AnyPrincipal()],
-        actions=list(_OBJECT_ACTIONS),
-        resources=[f"arn:{PARTITION}:s3:::*"],
-        conditions={"StringEquals": {"aws:ResourceAccount": ACCOUNT_ID}},
-    )
-    # ECR keeps image layers in a bucket of its own (Amazon ECR user guide, "Interface VPC endpoints").
-    layers = iam.PolicyStatement(
-        sid="ImageLayers",
-        principals=[iam.AnyPrincipal()],
-        actions=["s3:GetObject"],
-        resources=[f"arn:{PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
-    )
-    # Amazon Linux keeps its packages in one of its own (AL2023 user guide, "Security considerations for
-    # AL2023 repositories"), and nodes of AWS's AMIs install the few that they lack.
-    packages = iam.PolicyStatement(
-        sid="AmazonLinuxPackages",
-        principals=[iam.AnyPrincipal()],
-        actions=["s3:GetObject"],
-        resources=[f"arn:{PARTITION}:s3:::al2023-repos-{region}-de612dc2/*"],
-    )
-    return iam.PolicyDocument(statements=[own, layers, packages])

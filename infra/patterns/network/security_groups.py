@@ -46,7 +46,13 @@ class NodeSecurityGroup(Construct):
             "Resource",
             group_description="Nodes: all traffic among themselves, HTTPS to AWS",
             vpc_id=network.vpc.vpc_id,
-            security_group_ingress=[_ssh_in(cidr) for cidr in ssh_cidrs] or None,
+            security_group_ingress=[
+                ec2.CfnSecurityGroup.IngressProperty(
+                    ip_protocol="tcp", from_port=22, to_port=22, cidr_ip=cidr, description="ssh, as declared"
+                )
+                for cidr in ssh_cidrs
+            ]
+            or None,
             security_group_egress=[_https_out(cluster)],
         )
         self.group_id = self.resource.attr_group_id
@@ -77,12 +83,6 @@ class NodeSecurityGroup(Construct):
                 destination_security_group_id=network.endpoint_security_group_id,
                 description="HTTPS to the interface endpoints",
             )
-
-
-def _ssh_in(cidr: str) -> ec2.CfnSecurityGroup.IngressProperty:
-    return ec2.CfnSecurityGroup.IngressProperty(
-        ip_protocol="tcp", from_port=22, to_port=22, cidr_ip=cidr, description="ssh, as declared"
-    )
 
 
 def _https_out(cluster: Cluster) -> ec2.CfnSecurityGroup.EgressProperty:

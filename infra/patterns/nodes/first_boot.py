@@ -25,7 +25,6 @@ from slipway.infra.declare.node_images import NodeImage
 MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
 _BOOT = Path(__file__).parents[2] / "boot"
 _ARCHIVE = "# archive: "  # unpack.py looks for it
-_AGENTS_SETTINGS = "/etc/ecs/ecs.config"
 
 # No part contains it; it is constant, so that unchanged nodes keep their launch template.
 _BOUNDARY = "==SLIPWAY=="
@@ -58,7 +57,7 @@ def boot_files(parameters_json: str, image: NodeImage) -> tuple[BootFile, ...]:
     if image.is_baked or "ecs-agent" not in image.holds:
         return (told,)
     settings = (_BOOT / "agents" / "ecs.config").read_text(encoding="ascii")
-    return told, BootFile(path=_AGENTS_SETTINGS, mode="0644", content=settings, append=True)
+    return told, BootFile(path="/etc/ecs/ecs.config", mode="0644", content=settings, append=True)
 
 
 def unpacking(image: NodeImage) -> str:

@@ -50,6 +50,9 @@ class NodeTemplate(Construct):
         type_, bought = instance_type(cluster.instance_type), purchase(cluster)
         template = ec2.CfnLaunchTemplate
         group = fleet.placement_group if fleet else None
+        # Disks have tags, so that they are billed with their cluster; all but AWS PCS tag nodes themselves.
+        tags = cluster.billing_tags
+        tagged = {"volume": tags, **({"instance": {"Name": fleet.name, **tags}} if fleet else {})}
         data = template.LaunchTemplateDataProperty(
             instance_type=type_.name if machine or (fleet and bought.names_type) else None,
             image_id=machine.image_id if machine else None,
@@ -70,7 +73,12 @@ class NodeTemplate(Construct):
             instance_market_options=bought.market_options,
             user_data=node_user_data(props.boot_parameters, node_image_of(cluster)),
             placement=template.PlacementProperty(group_name=group) if group is not None else None,
-            tag_specifications=_tags(cluster.billing_tags, fleet),
+            tag_specifications=[
+                template.TagSpecificationProperty(
+                    resource_type=sort, tags=[CfnTag(key=key, value=value) for key, value in told.items()]
+                )
+                for sort, told in tagged.items()
+            ],
         )
         self.resource = template(self, "Resource", launch_template_data=data)
 
@@ -88,8 +96,6 @@ _METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
     http_tokens="required", http_put_response_hop_limit=1, http_endpoint="enabled"
 )
 
-
-_EBS_KEY = "alias/aws/ebs"
 
 # Container images of ten gigabytes are read and written here on nodes without local disks, and gp3's default
 # is 125 MiB a second. Any size from 50 GiB allows both: 0.25 MiB a second for each operation, 500 operations
@@ -113,23 +119,10 @@ def _root_volume(cluster: NodeCluster) -> ec2.CfnLaunchTemplate.BlockDeviceMappi
             iops=_ROOT_IOPS,
             throughput=_ROOT_MIB_PER_SECOND,
             encrypted=True,
-            kms_key_id=_EBS_KEY,
+            kms_key_id="alias/aws/ebs",
             delete_on_termination=True,
         ),
     )
-
-
-def _tags(
-    tags: Mapping[str, str], fleet: FleetMachine | None
-) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """Tag disks, so that they are billed with their cluster; all but AWS PCS tag the nodes they start."""
-    tagged = {"volume": tags, **({"instance": {"Name": fleet.name, **tags}} if fleet else {})}
-    return [
-        ec2.CfnLaunchTemplate.TagSpecificationProperty(
-            resource_type=sort, tags=[CfnTag(key=key, value=value) for key, value in told.items()]
-        )
-        for sort, told in tagged.items()
-    ]
 
 
 # One thread on each core: two training processes on the threads of one core only wait for each other. EC2

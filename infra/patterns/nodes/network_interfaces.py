@@ -50,25 +50,21 @@ def network_interfaces(
     interfaces, and the second one of card 0 is for the container of AWS Batch, so both are one here.
     """
     first = "efa" if efa_interfaces and type_.first_efa_card == 0 else "interface"
-    further = range(1, type_.first_efa_card + efa_interfaces)
+    further = type_.first_efa_card + efa_interfaces - 1 if efa_interfaces else 0
     return [
-        _interface(0, first, security_group_id),
-        *(_interface(card, "efa-only", security_group_id) for card in further if efa_interfaces),
+        Interface(
+            network_card_index=card,
+            # Each is the first of its card (the same guide): a card of hpc6id takes no second one.
+            device_index=0,
+            interface_type=sort,
+            groups=[security_group_id],
+            delete_on_termination=True,
+            # EC2 refuses to assign a public address to an instance with several interfaces; requesting none
+            # always works.
+            associate_public_ip_address=False if card == 0 else None,
+        )
+        for card, sort in enumerate((first, *["efa-only"] * further))
     ]
-
-
-def _interface(card: int, sort: str, security_group_id: str) -> Interface:
-    return Interface(
-        network_card_index=card,
-        # Each is the first of its card (the same guide): a card of hpc6id takes no second one.
-        device_index=0,
-        interface_type=sort,
-        groups=[security_group_id],
-        delete_on_termination=True,
-        # EC2 refuses to assign a public address to an instance with several interfaces; requesting none
-        # always works.
-        associate_public_ip_address=False if card == 0 else None,
-    )
 
 
 # The security group of a cluster's nodes, and the rules by which they mount its shared files.

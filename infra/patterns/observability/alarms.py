@@ -210,7 +210,6 @@ def _metric(name: str, cluster: str) -> cloudwatch.Metric:
 # Machines that AWS PCS could not start or end, counted from its scaling log, with an alarm. A metric filter's
 # only dimensions are fields of the log, so the namespace names the cluster.
 LAUNCH_FAILURES = "LaunchFailures"
-_PERIOD = Duration.minutes(5)
 
 
 def launch_namespace(cluster: str) -> str:
@@ -225,7 +224,7 @@ def counted_failures(cluster: str) -> Callable[[Construct], StuckMetric]:
             namespace=launch_namespace(cluster),
             metric_name=LAUNCH_FAILURES,
             statistic="Sum",
-            period=_PERIOD,
+            period=Duration.minutes(5),
         ),
     )
     return lambda _scope: stuck

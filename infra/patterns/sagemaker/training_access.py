@@ -24,8 +24,6 @@ from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.targets import SageMakerTarget
 
-_METRICS = SageMakerTarget.log_group  # SageMaker's namespace has the name of its log group
-
 
 class TrainingAccess(Construct):
     """Takes the URI of the training image, in a registry of AWS's."""
@@ -54,7 +52,8 @@ class TrainingAccess(Construct):
                 *pull_statements(self),
                 _pull_the_image_of_aws(self, image),
                 *_write_the_log(self),
-                report_metrics("ReportMetrics", _METRICS),
+                # SageMaker's namespace has the name of its log group.
+                report_metrics("ReportMetrics", SageMakerTarget.log_group),
                 read_secrets_of_jobs(self),
                 *_join_the_network(self, base.subnet_id, security_group_id),
                 *([find_the_files] if storage.files.file_system_id else []),
@@ -147,7 +146,6 @@ def file_system_path(files: SharedFiles) -> str | None:
 
 # Failed training jobs are mailed, each with SageMaker's reason, and raise an alarm. SageMaker has no metric
 # of them. The event names the role of the job, which belongs to one cluster.
-_CHANGED = "SageMaker Training Job State Change"
 
 
 class FailedJobs(Construct):
@@ -159,7 +157,7 @@ class FailedJobs(Construct):
             description=f"Training jobs of Slipway cluster {cluster} that failed",
             event_pattern=events.EventPattern(
                 source=["aws.sagemaker"],
-                detail_type=[_CHANGED],
+                detail_type=["SageMaker Training Job State Change"],
                 detail={"TrainingJobStatus": ["Failed"], "RoleArn": [role_arn]},
             ),
         )

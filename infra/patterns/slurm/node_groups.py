@@ -165,9 +165,6 @@ def scratch_parameters(scratch: SharedFiles | None) -> Mapping[str, object]:
 # The managed controller of Slurm, and the queue that takes its jobs. Its name is fixed, so CloudFormation
 # refuses every change that would replace it, such as another size or subnet: the jobs of a replaced
 # controller would be lost. `slipway preflight` reports it before a deployment.
-_Slurm = pcs.CfnCluster.SlurmConfigurationProperty
-_Custom = pcs.CfnCluster.SlurmCustomSettingProperty
-_QueueCustom = pcs.CfnQueue.SlurmCustomSettingProperty
 
 # AWS PCS user guide, "Custom Slurm settings for AWS PCS clusters", lists the allowed ones. slurmd runs the
 # prolog on every node that a job gets, before any step: if it fails, its node is drained and the job
@@ -200,7 +197,7 @@ class Scheduler(Construct):
             networking=pcs.CfnCluster.NetworkingProperty(
                 subnet_ids=[subnet_id], security_group_ids=[security_group_id]
             ),
-            slurm_configuration=_Slurm(
+            slurm_configuration=pcs.CfnCluster.SlurmConfigurationProperty(
                 scale_down_idle_time_in_seconds=cluster.idle_minutes * 60,
                 # Once on it cannot be turned off; records of jobs are kept as long as their logs.
                 accounting=pcs.CfnCluster.AccountingProperty(
@@ -208,7 +205,8 @@ class Scheduler(Construct):
                 ),
                 slurm_rest=pcs.CfnCluster.SlurmRestProperty(mode="STANDARD") if cluster.rest_api else None,
                 slurm_custom_settings=[
-                    _Custom(parameter_name=name, parameter_value=value) for name, value in _SETTINGS.items()
+                    pcs.CfnCluster.SlurmCustomSettingProperty(parameter_name=name, parameter_value=value)
+                    for name, value in _SETTINGS.items()
                 ],
             ),
         )
@@ -236,7 +234,8 @@ def add_queue(scope: Construct, cluster: SlurmCluster, scheduler: Scheduler, wor
         ],
         slurm_configuration=pcs.CfnQueue.SlurmConfigurationProperty(
             slurm_custom_settings=[
-                _QueueCustom(parameter_name=name, parameter_value=value) for name, value in custom.items()
+                pcs.CfnQueue.SlurmCustomSettingProperty(parameter_name=name, parameter_value=value)
+                for name, value in custom.items()
             ]
         ),
     )

@@ -87,7 +87,7 @@ def image_is_ours(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, _JOB):
         for container in job_containers(properties):
             image = container.get("Image")
-            if not _is_own_registry(_parts(image)) and not is_published_by_aws(str(image)):
+            if not _is_own_registry(image) and not is_published_by_aws(str(image)):
                 message = f"image {_flat(image)} is not from a repository of ours; copy it there"
                 yield Finding(where=name, message=message)
 
@@ -121,15 +121,11 @@ def no_secrets_in_environment(template: Template) -> Iterator[Finding]:
                     yield Finding(where=name, message=message)
 
 
-def _parts(value: object) -> list[object]:
-    """Return the parts of a join with an empty delimiter, the only one that keeps an image's beginning."""
-    if isinstance(value, Mapping) and "Fn::Join" in value:
-        delimiter, parts = value["Fn::Join"]
-        return list(parts) if delimiter == "" else []
-    return [value]
-
-
-def _is_own_registry(parts: list[object]) -> bool:
+def _is_own_registry(image: object) -> bool:
+    parts = [image]
+    if isinstance(image, Mapping) and "Fn::Join" in image:
+        delimiter, joined = image["Fn::Join"]
+        parts = list(joined) if delimiter == "" else []  # no other delimiter keeps an image's beginning
     match parts:
         case [{"Fn::GetAtt": [_, "RepositoryUri"]}, *_]:
             return True

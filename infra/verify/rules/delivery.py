@@ -81,27 +81,19 @@ def keys_ask_events_for_no_source(template: Template) -> Iterator[Finding]:
 def _publishers(template: Template) -> Iterator[tuple[str, str, str]]:
     """Yield a topic of this template, the service that publishes to it, and the resource that causes it."""
     topics = {name for name, _ in resources(template, _TOPIC)}
-    for topic, service, source in (*_alarms(template), *_rules(template), *_budgets(template)):
-        if (name := logical_id(topic)) in topics:
-            yield str(name), service, source
-
-
-def _alarms(template: Template) -> Iterator[tuple[object, str, str]]:
+    found: list[tuple[object, str, str]] = []
     for name, properties in resources(template, "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"):
         for kind in _ALARM_ACTIONS:
-            yield from ((action, _ALARMS, name) for action in as_list(properties.get(kind)))
-
-
-def _rules(template: Template) -> Iterator[tuple[object, str, str]]:
+            found += ((action, _ALARMS, name) for action in as_list(properties.get(kind)))
     for name, properties in resources(template, "AWS::Events::Rule"):
-        yield from ((target.get("Arn"), _EVENTS, name) for target in as_list(properties.get("Targets")))
-
-
-def _budgets(template: Template) -> Iterator[tuple[object, str, str]]:
+        found += ((target.get("Arn"), _EVENTS, name) for target in as_list(properties.get("Targets")))
     for name, properties in resources(template, "AWS::Budgets::Budget"):
         for notification in as_list(properties.get("NotificationsWithSubscribers")):
             told = as_list(notification.get("Subscribers"))
-            yield from ((each.get("Address"), _BUDGETS, name) for each in told)
+            found += ((each.get("Address"), _BUDGETS, name) for each in told)
+    for topic, service, source in found:
+        if (target := logical_id(topic)) in topics:
+            yield str(target), service, source
 
 
 def _statements(document: object) -> list[Properties]:
