@@ -124,10 +124,8 @@ class ClusterExecutor:
 
     def _sight(self, run: SentRun) -> Sight:
         found = self._found(run)
-        if found is None:
-            return Sight(
-                outcome="lost", why="AWS has forgotten how it ended"
-            )  # it resumes where it had saved
+        if found is None:  # sent again, it resumes where it had saved
+            return Sight(outcome="lost", why="AWS has forgotten how it ended")
         watched = self._watched[run]
         _read_progress(found, watched)
         return Sight(
