@@ -186,7 +186,7 @@ class Platform(Protocol[T, R]):
         """Return the id of the job with exactly this name."""
 
     def is_known(self, job_id: str, target: T) -> bool:
-        """Return True if the platform still lists the job."""
+        """Return True if the platform has the job, though its list by name may not show it yet."""
 
     def list_jobs(self, target: T) -> list[Listed]:
         """List id and name of every job that the platform still lists."""

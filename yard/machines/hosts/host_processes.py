@@ -111,7 +111,7 @@ class VpcNetwork:
         """Give an order and wait until it is carried out; only one thread at a time may do this."""
         self._obeyed.clear()
         self._channel.order(do, (), **more)
-        if not self._obeyed.wait(OBEY_TIMEOUT_S):
+        if self.is_alive() and not self._obeyed.wait(OBEY_TIMEOUT_S):
             log.warning(
                 "the network of %s has not set a host's %s within %g s", self._vpc, do, OBEY_TIMEOUT_S
             )
