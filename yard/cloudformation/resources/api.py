@@ -20,6 +20,7 @@ from slipway.yard.cloudformation.resources.scope import (
     is_gone,
     pick,
     resolve,
+    tolerating,
 )
 from slipway.yard.cloudformation.resources.shapes import like, lookup
 from slipway.yard.errors import ApiError, validation_error
@@ -66,12 +67,9 @@ def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) ->
     """
 
     def found(scope: ResourceScope) -> Any:
-        try:
+        answer = None
+        with tolerating(is_gone):
             answer = pick(scope.send(operation, **resolve(parameters, scope)), path)
-        except ApiError as error:
-            if is_gone(error):
-                return None
-            raise
         return next((item for item in answer or () if item[where] == scope.id), None) if where else answer
 
     return found
@@ -111,7 +109,7 @@ class ApiResource:
     """A provider made of calls; see provider.py for what its four methods promise."""
 
     service: str
-    create_call: ApiCall | Action
+    create_call: ApiCall | Action = lambda _scope: {}  # its settings make it
     identity: Expression | None = None  # the physical id, once it is created; None: its name
     delete_call: Action
     describe: Expression | None = None
@@ -145,9 +143,7 @@ class ApiResource:
         changed = frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
         changeable = frozenset(name for setting in self.settings for name in setting.properties)
         self._refuse(changed - changeable, "change in place")
-        scope = ResourceScope(
-            context=context, service=self.service, id=resource.physical_id, properties=new, before=old
-        )
+        scope = replace(self._scope(context, resource, new), before=old)
         try:
             _apply(self.settings, scope, changed)
         except ApiError:
@@ -157,21 +153,13 @@ class ApiResource:
         return self._resource(scope)
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        scope = ResourceScope(
-            context=context, service=self.service, id=resource.physical_id, properties=properties
-        )
-        try:
-            self.delete_call(scope)
-        except ApiError as error:
-            if not is_gone(error):
-                raise
+        with tolerating(is_gone):
+            self.delete_call(self._scope(context, resource, properties))
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
         if self.describe is None or not self.reads:
             raise NotImplementedError
-        scope = ResourceScope(
-            context=context, service=self.service, id=resource.physical_id, properties=properties
-        )
+        scope = self._scope(context, resource, properties)
         description = self.describe(scope)
         if not description:
             return None
@@ -179,6 +167,11 @@ class ApiResource:
         read = {name: expression(scope) for name, expression in self.reads.items() if name in properties}
         present = {name: value for name, value in read.items() if value is not None}
         return {**{name: value for name, value in properties.items() if name not in read}, **present}
+
+    def _scope(self, context: Context, resource: Resource, properties: Properties) -> ResourceScope:
+        return ResourceScope(
+            context=context, service=self.service, id=resource.physical_id, properties=properties
+        )
 
     def _resource(self, scope: ResourceScope) -> Resource:
         scope = replace(scope, live=(self.describe(scope) or {}) if self.describe else {})

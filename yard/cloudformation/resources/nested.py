@@ -12,7 +12,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text, tolerating
 from slipway.yard.errors import ApiError, validation_error
 
 STACK = "AWS::CloudFormation::Stack"
@@ -93,14 +93,11 @@ def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
 
 
 def _delete(scope: ResourceScope, stack_id: str) -> None:
-    try:
+    stack = None
+    with tolerating(is_gone):
         scope.send("delete_stack", StackName=stack_id)
         stack = _wait(scope, stack_id, "delete")
-    except ApiError as error:
-        if is_gone(error):
-            return
-        raise
-    if stack["StackStatus"] != "DELETE_COMPLETE":
+    if stack and stack["StackStatus"] != "DELETE_COMPLETE":
         why = _first_reason(scope, stack_id)
         raise validation_error(f"Embedded stack {stack_id} was not successfully deleted: {why}")
 

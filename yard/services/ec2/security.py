@@ -22,9 +22,11 @@ from slipway.yard.cloudformation.resources.scope import (
     Action,
     Expression,
     ResourceScope,
+    has_code,
     live,
     prop,
     response,
+    tolerating,
 )
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
@@ -249,11 +251,8 @@ def _default_rule(scope: ResourceScope, direction: str) -> dict[str, Any] | None
 
 def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:
     """Add or remove the rule; it is no error if that is already done."""
-    try:
+    with tolerating(has_code(*ALREADY)):
         scope.send(operation, GroupId=scope.id, IpPermissions=[permission(rule)])
-    except ApiError as error:
-        if error.code not in ALREADY:
-            raise
 
 
 def _described(rule: dict[str, Any], given: Sequence[Rule]) -> dict[str, Any]:

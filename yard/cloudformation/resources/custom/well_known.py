@@ -16,8 +16,14 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
-from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    ResourceScope,
+    has_code,
+    prop,
+    response,
+    tolerating,
+)
 
 # Every custom resource has these properties; those of this file ignore both.
 COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
@@ -50,23 +56,14 @@ def open_again(scope: ResourceScope) -> None:
         ("egress", {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}),
     ]
     for direction, rule in rules:
-        try:
+        with tolerating(has_code("InvalidPermission.Duplicate")):
             scope.send(f"authorize_security_group_{direction}", GroupId=group, IpPermissions=[rule])
-        except ApiError as error:
-            if error.code != "InvalidPermission.Duplicate":
-                raise
 
 
 def empty_bucket(scope: ResourceScope) -> None:
     """Empty the bucket if it still has the CDK's tag: whoever wants to keep the objects removes the tag."""
     bucket = scope.properties["BucketName"]
-    try:
-        tags = scope.send("get_bucket_tagging", Bucket=bucket)["TagSet"]
-    except ApiError as error:
-        if is_gone(error):
-            return
-        raise
-    if EMPTIES_TAG not in tags:
+    if EMPTIES_TAG not in (find("get_bucket_tagging", "TagSet", Bucket=bucket)(scope) or ()):
         return
     for page in scope.context.client("s3").get_paginator("list_object_versions").paginate(Bucket=bucket):
         listed = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
@@ -81,11 +78,8 @@ def move_to_bucket(scope: ResourceScope) -> None:
 
 def keep_logs(scope: ResourceScope) -> dict[str, Any]:
     group, days = scope.properties["LogGroupName"], scope.properties.get("RetentionInDays")
-    try:
+    with tolerating(has_code("ResourceAlreadyExistsException")):
         scope.send("create_log_group", logGroupName=group)
-    except ApiError as error:
-        if error.code != "ResourceAlreadyExistsException":
-            raise
     if days:
         scope.send("put_retention_policy", logGroupName=group, retentionInDays=int(days))
     else:
@@ -216,7 +210,6 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "Custom::S3AutoDeleteObjects": _row(
         "s3",
-        create_call=lambda _scope: {},
         identity=lambda scope: scope.context.default_name,
         settings=(changeable("BucketName", put=move_to_bucket),),
         delete_call=empty_bucket,
