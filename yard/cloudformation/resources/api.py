@@ -117,7 +117,7 @@ class ApiResource:
     name: Name | None = None  # how to name it when the template does not
     settings: tuple[Setting, ...] = ()
     reads: Mapping[str, Expression] = field(default_factory=dict)  # empty: drift is not checked
-    accepts: frozenset[str] = frozenset()  # properties that calls rename or ignore
+    accepts: str = ""  # properties that calls rename or ignore, separated by spaces
     fidelity: Fidelity = Fidelity.MOTO
 
     def create(self, context: Context, properties: Properties) -> Resource:
@@ -185,7 +185,7 @@ class ApiResource:
             taken = self.create_call.takes(scope) | tagged
         on_create = (setting for setting in self.settings if setting.on_create)
         later = frozenset(name for setting in on_create for name in setting.properties)
-        return frozenset(properties) - taken - later - self.accepts
+        return frozenset(properties) - taken - later - frozenset(self.accepts.split())
 
     def _refuse(self, unknown: frozenset[str], what: str) -> None:
         """Refuse properties that no call handles, rather than ignore them silently."""

@@ -143,7 +143,7 @@ PROVIDERS: Mapping[str, Provider] = {
             "VPCZoneIdentifier": lambda scope: str(scope.live.get("VPCZoneIdentifier", "")).split(","),
         },
         # Only the template keeps it: the yard sends no such notifications.
-        accepts=frozenset({"NotificationConfigurations"}),
+        accepts="NotificationConfigurations",
     ),
     "AWS::AutoScaling::ScheduledAction": ApiResource(
         service="autoscaling",
@@ -162,11 +162,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 put=shaped("put_scheduled_update_group_action", ScheduledActionName=ID),
             ),
         ),
-        delete_call=call(
-            "delete_scheduled_action",
-            AutoScalingGroupName=prop("AutoScalingGroupName"),
-            ScheduledActionName=ID,
-        ),
+        delete_call=shaped("delete_scheduled_action", ScheduledActionName=ID),
         reads=mirrored("DesiredCapacity MinSize MaxSize Recurrence"),
     ),
     "AWS::AutoScaling::ScalingPolicy": ApiResource(
@@ -183,11 +179,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 put=shaped("put_scaling_policy", PolicyName=policy_name),
             ),
         ),
-        delete_call=call(
-            "delete_policy",
-            AutoScalingGroupName=prop("AutoScalingGroupName"),
-            PolicyName=policy_name,
-        ),
+        delete_call=shaped("delete_policy", PolicyName=policy_name),
         reads=mirrored("AdjustmentType PolicyType ScalingAdjustment"),
     ),
     "AWS::AutoScaling::LifecycleHook": ApiResource(
@@ -201,18 +193,8 @@ PROVIDERS: Mapping[str, Provider] = {
             LifecycleHookNames=[ID],
         ),
         settings=(changeable("DefaultResult HeartbeatTimeout LifecycleTransition", put=put_hook),),
-        delete_call=call(
-            "delete_lifecycle_hook", AutoScalingGroupName=prop("AutoScalingGroupName"), LifecycleHookName=ID
-        ),
+        delete_call=shaped("delete_lifecycle_hook", LifecycleHookName=ID),
         reads=mirrored("DefaultResult HeartbeatTimeout LifecycleTransition"),
-        accepts=frozenset(
-            {
-                "AutoScalingGroupName",
-                "DefaultResult",
-                "HeartbeatTimeout",
-                "LifecycleHookName",
-                "LifecycleTransition",
-            }
-        ),
+        accepts="AutoScalingGroupName DefaultResult HeartbeatTimeout LifecycleHookName LifecycleTransition",
     ),
 }

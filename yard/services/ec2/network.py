@@ -190,6 +190,6 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Id": ID},
         settings=(ec2_tags(),),
         delete_call=call("delete_flow_logs", FlowLogIds=[ID]),
-        accepts=frozenset({"ResourceId"}),
+        accepts="ResourceId",
     ),
 }

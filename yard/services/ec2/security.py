@@ -173,7 +173,7 @@ def describe_again(scope: ResourceScope) -> None:
     scope.send("modify_security_group_rules", GroupId=given["GroupId"], SecurityGroupRules=changed)
 
 
-def rule_resource(direction: str, *properties: str) -> ApiResource:
+def rule_resource(direction: str, properties: str) -> ApiResource:
     def description(scope: ResourceScope) -> Any:
         return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
 
@@ -187,9 +187,7 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         settings=(changeable("Description", put=describe_again),),
         delete_call=call(revoke, GroupId=prop("GroupId"), SecurityGroupRuleIds=[ID]),
         reads={"Description": description},
-        accepts=frozenset(
-            {"CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort", *properties}
-        ),
+        accepts=f"CidrIp CidrIpv6 Description FromPort GroupId IpProtocol ToPort {properties}",
     )
 
 
@@ -217,10 +215,10 @@ PROVIDERS: Mapping[str, Provider] = {
         },
     ),
     "AWS::EC2::SecurityGroupIngress": rule_resource(
-        "ingress", "SourceSecurityGroupId", "SourceSecurityGroupOwnerId", "SourcePrefixListId"
+        "ingress", "SourceSecurityGroupId SourceSecurityGroupOwnerId SourcePrefixListId"
     ),
     "AWS::EC2::SecurityGroupEgress": rule_resource(
-        "egress", "DestinationSecurityGroupId", "DestinationPrefixListId"
+        "egress", "DestinationSecurityGroupId DestinationPrefixListId"
     ),
 }
 

@@ -241,7 +241,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 ),
             ),
         ),
-        delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
+        delete_call=shaped("delete_role_policy"),
     ),
     "AWS::IAM::Role": ApiResource(
         service="iam",
@@ -263,9 +263,7 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
             changeable(
                 "PermissionsBoundary",
-                put=role_field(
-                    "put_role_permissions_boundary", PermissionsBoundary=prop("PermissionsBoundary")
-                ),
+                put=shaped("put_role_permissions_boundary", RoleName=ID),
                 remove=role_field("delete_role_permissions_boundary"),
             ),
             setting("Policies", put=put_inline),

@@ -112,7 +112,7 @@ def pcs_resource(
         ),
         delete_call=call(f"delete_{operation}", **which),
         reads=mirrored(properties),
-        accepts=frozenset({"ClusterId"} if parent else ()),
+        accepts="ClusterId" if parent else "",
         fidelity=Fidelity.BEHAVIOURAL,
     )
 

@@ -268,7 +268,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "AWS::S3::BucketPolicy": ApiResource(
         service="s3",
         identity=prop("Bucket"),
-        accepts=frozenset({"Bucket"}),
+        accepts="Bucket",
         settings=(
             setting(
                 "PolicyDocument", put=call("put_bucket_policy", Bucket=ID, Policy=prop("PolicyDocument"))
@@ -322,6 +322,6 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
             "Tags": read("get_bucket_tagging", "Tags", "TagSet"),
         },
-        accepts=frozenset({"BucketName", "ObjectLockEnabled"}),
+        accepts="BucketName ObjectLockEnabled",
     ),
 }

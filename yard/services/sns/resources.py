@@ -15,6 +15,7 @@ from slipway.yard.cloudformation.resources.api import (
     generated,
     mirrored,
     setting,
+    shaped,
     tags,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
@@ -118,22 +119,16 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("delete_topic", TopicArn=ID),
         reads=mirrored("DisplayName KmsMasterKeyId"),
-        accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
+        accepts="TopicName FifoTopic Tags",
     ),
     "AWS::SNS::Subscription": ApiResource(
         service="sns",
-        create_call=call(
-            "subscribe",
-            TopicArn=prop("TopicArn"),
-            Protocol=prop("Protocol"),
-            Endpoint=prop("Endpoint"),
-            ReturnSubscriptionArn=True,
-        ),
+        create_call=shaped("subscribe", ReturnSubscriptionArn=True),
         identity=response("SubscriptionArn"),
         attributes={"Arn": ID},
         settings=attributes("set_subscription_attributes", SUBSCRIPTION_ATTRIBUTES, SubscriptionArn=ID),
         delete_call=call("unsubscribe", SubscriptionArn=ID),
-        accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
+        accepts="Region",
     ),
     "AWS::SNS::TopicPolicy": ApiResource(
         service="sns",
@@ -156,6 +151,6 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
         reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
-        accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
+        accepts="Budget NotificationsWithSubscribers ResourceTags",
     ),
 }

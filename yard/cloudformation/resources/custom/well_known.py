@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting
+from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
@@ -26,7 +26,7 @@ from slipway.yard.cloudformation.resources.scope import (
 )
 
 # Every custom resource has these properties; those of this file ignore both.
-COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
+COMMON = "ServiceToken ServiceTimeout"
 EMPTIES_TAG = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
 
 
@@ -167,7 +167,7 @@ def _delete_objects(
 
 
 def _row(service: str, **parts: Any) -> ApiResource:
-    accepts = COMMON | parts.pop("accepts", frozenset())
+    accepts = f"{COMMON} {parts.pop('accepts', '')}"
     attributes = {"Id": ID, **parts.pop("attributes", {})}
     return ApiResource(
         service=service, fidelity=Fidelity.BEHAVIOURAL, accepts=accepts, attributes=attributes, **parts
@@ -213,7 +213,7 @@ PROVIDERS: Mapping[str, Provider] = {
         identity=lambda scope: scope.context.default_name,
         settings=(changeable("BucketName", put=move_to_bucket),),
         delete_call=empty_bucket,
-        accepts=frozenset({"BucketName"}),
+        accepts="BucketName",
     ),
     "Custom::LogRetention": _row(
         "logs",
@@ -250,17 +250,12 @@ PROVIDERS: Mapping[str, Provider] = {
             setting(NOT_DONE, put=lambda _scope: None),
         ),
         delete_call=remove_files,
-        accepts=frozenset(DEPLOYED_FILES.split()),
+        accepts=DEPLOYED_FILES,
     ),
     "Custom::AWSCDKOpenIdConnectProvider": ApiResource(
         service="iam",
         fidelity=Fidelity.BEHAVIOURAL,
-        create_call=call(
-            "create_open_id_connect_provider",
-            Url=prop("Url"),
-            ClientIDList=prop("ClientIDList"),
-            ThumbprintList=thumbprints,
-        ),
+        create_call=shaped("create_open_id_connect_provider", ThumbprintList=thumbprints),
         identity=response("OpenIDConnectProviderArn"),
         describe=find("get_open_id_connect_provider", "", OpenIDConnectProviderArn=ID),
         attributes={"Id": ID, "Thumbprints": lambda scope: json.dumps(thumbprints(scope))},
@@ -277,6 +272,6 @@ PROVIDERS: Mapping[str, Provider] = {
             setting("CodeHash RejectUnauthorized", put=lambda _scope: None),
         ),
         delete_call=call("delete_open_id_connect_provider", OpenIDConnectProviderArn=ID),
-        accepts=frozenset({"ServiceToken", "ServiceTimeout", "Url", "ClientIDList", "ThumbprintList"}),
+        accepts=COMMON,
     ),
 }
