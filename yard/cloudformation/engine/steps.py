@@ -52,7 +52,7 @@ class EngineServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The steps of one operation on one stack."""
+    """The steps of one operation on one stack, of which deployments, rollbacks and teardowns are made."""
 
     stack: Stack
     operation: Operation
@@ -169,6 +169,9 @@ class Steps:
             reason = handler_reason(error, existing=existing)
             self._note(subject, f"{verb.upper()}_FAILED", reason)
             raise StepFailed(subject[0], verb, reason) from error
+
+    def _set_status(self, status: str, reason: str | None = None) -> None:
+        self.stack.set_status(self.operation, status, reason)
 
     def _record(self, record: Record, status: str, reason: str | None = None, properties: Any = None) -> None:
         self._note(subject_of(record), status, reason, properties=properties)
