@@ -90,7 +90,7 @@ class Steps:
         provider = self.surroundings.providers(old.type)
         self.stack.dirty[old.logical_id] = properties
         with self._failing(subject_of(old), "update"):
-            context = execution.begun(self._context(LogicalResource.of(old)), provider, "update", properties)
+            context = execution.begun(self._context(LogicalResource.of(old)), "update", properties)
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
         updated = self._kept(planned, properties, resource, old.default_name)
@@ -111,8 +111,7 @@ class Steps:
         self._record(record, "DELETE_IN_PROGRESS")
         with self._failing(subject_of(record), "delete"):
             provider = self.surroundings.providers(record.type)
-            plain = self._context(LogicalResource.of(record))
-            context = execution.begun(plain, provider, "delete", record.properties)
+            context = execution.begun(self._context(LogicalResource.of(record)), "delete", record.properties)
             provider.delete(context, record.resource, record.properties)
         self._record(record, "DELETE_COMPLETE")
 
@@ -136,7 +135,7 @@ class Steps:
         with self._failing((declared.logical_id, "", declared.type), verb, existing):
             provider = self.surroundings.providers(declared.type)
             made = self._context(LogicalResource(declared.logical_id, declared.type, name))
-            resource = provider.create(execution.begun(made, provider, "create", properties), properties)
+            resource = provider.create(execution.begun(made, "create", properties), properties)
         record = self._kept(planned, properties, resource, name)
         status = verb.upper()
         self._record(record, f"{status}_IN_PROGRESS", "Resource creation Initiated", properties)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Resource
 from slipway.yard.cloudformation.resources.scope import (
     Action,
     Expression,
@@ -118,7 +118,6 @@ class ApiResource:
     settings: tuple[Setting, ...] = ()
     reads: Mapping[str, Expression] = field(default_factory=dict)  # empty: drift is not checked
     accepts: str = ""  # properties that calls rename or ignore, separated by spaces
-    fidelity: Fidelity = Fidelity.MOTO
 
     def create(self, context: Context, properties: Properties) -> Resource:
         named = self.name.given(context, properties) if self.name else properties

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text, tolerating
 from slipway.yard.errors import ApiError, validation_error
@@ -25,8 +25,6 @@ NO_CHANGES = "No updates are to be performed"
 
 class NestedStack:
     """Makes a child stack; its outputs are the attributes. A failed child rolls back before its parent."""
-
-    fidelity = Fidelity.BEHAVIOURAL
 
     def create(self, context: Context, properties: Properties) -> Resource:
         scope = ResourceScope(context=context, service="cloudformation", properties=properties)

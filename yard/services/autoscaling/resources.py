@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.resources.api import (
     setting,
     shaped,
 )
-from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 
@@ -114,7 +114,6 @@ PROVIDERS: Mapping[str, Provider] = {
         delete_call=call("delete_launch_configuration", LaunchConfigurationName=ID),
     ),
     "AWS::AutoScaling::AutoScalingGroup": ApiResource(
-        fidelity=Fidelity.BEHAVIOURAL,
         service="autoscaling",
         name=Name(property="AutoScalingGroupName", limit=255),
         create_call=shaped(

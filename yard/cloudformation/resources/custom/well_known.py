@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting, shaped
-from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     ResourceScope,
@@ -169,9 +169,7 @@ def _delete_objects(
 def _row(service: str, **parts: Any) -> ApiResource:
     accepts = f"{COMMON} {parts.pop('accepts', '')}"
     attributes = {"Id": ID, **parts.pop("attributes", {})}
-    return ApiResource(
-        service=service, fidelity=Fidelity.BEHAVIOURAL, accepts=accepts, attributes=attributes, **parts
-    )
+    return ApiResource(service=service, accepts=accepts, attributes=attributes, **parts)
 
 
 # Properties that the yard ignores: it has no CloudFront, and writes objects without metadata.
@@ -254,7 +252,6 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "Custom::AWSCDKOpenIdConnectProvider": ApiResource(
         service="iam",
-        fidelity=Fidelity.BEHAVIOURAL,
         create_call=shaped("create_open_id_connect_provider", ThumbprintList=thumbprints),
         identity=response("OpenIDConnectProviderArn"),
         describe=find("get_open_id_connect_provider", "", OpenIDConnectProviderArn=ID),
