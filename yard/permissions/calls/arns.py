@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -76,33 +75,25 @@ def _reference() -> Mapping[str, Any]:
 _SOME_ID = "00000000-0000-0000-0000-000000000000"  # for an id that AWS generates
 _ENDINGS = ("id", "name", "identifier")
 _PUBLIC_DOCUMENTS = ("AWS-", "AmazonCloudWatch-")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
-    parameters: tuple[str, ...]
-    resource: str  # after the account
-    in_region: bool = True
+_GLOBAL_TYPES = frozenset({"budget", "dashboard", "instance-profile", "policy", "role"})  # of NAMED
 
 
 def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
     """Return the ARNs of this type that the call names."""
     if custom := _CUSTOM.get((prefix, kind)):
         return list(custom(call))
-    naming = NAMED.get((prefix, kind))
-    if naming is None:
+    parameters, resource = NAMED.get((prefix, kind), ("", ""))
+    if not parameters:
         # Parameters such as imagePipelineArn are ARNs already.
         return [
             value
             for value in call.parameters.values()
             if isinstance(value, str) and value.startswith(f"arn:aws:{prefix}:")
         ] or _named_after(call, prefix, kind)
-    region = call.region if naming.in_region else ""
+    region = "" if kind in _GLOBAL_TYPES else call.region
     return [
-        value
-        if value.startswith("arn:")
-        else arn(prefix, region, naming.resource.format(value.removeprefix("/")))
-        for path in naming.parameters
+        value if value.startswith("arn:") else arn(prefix, region, resource.format(value.removeprefix("/")))
+        for path in parameters.split()
         for value in found(call.parameters, path)
     ]
 
@@ -205,45 +196,32 @@ _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
     ("ssm", "parameter"): _parameter,
 }
 
-NAMED: Mapping[tuple[str, str], Naming] = {
-    ("autoscaling", "autoscalinggroup"): Naming(
-        parameters=("AutoScalingGroupName", "Tags[].ResourceId"),
-        resource=f"autoScalingGroup:{_SOME_ID}:autoScalingGroupName/{{}}",
+# (service, type) -> the parameters that name it, and what follows the account in its ARN.
+NAMED: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("autoscaling", "autoscalinggroup"): (
+        "AutoScalingGroupName Tags[].ResourceId",
+        f"autoScalingGroup:{_SOME_ID}:autoScalingGroupName/{{}}",
     ),
-    ("batch", "compute-environment"): Naming(
-        parameters=("computeEnvironment", "computeEnvironmentName"), resource="compute-environment/{}"
-    ),
-    ("batch", "job"): Naming(parameters=("jobId",), resource="job/{}"),
-    ("batch", "job-definition"): Naming(
-        parameters=("jobDefinition", "jobDefinitionName"), resource="job-definition/{}"
-    ),
-    ("batch", "job-queue"): Naming(parameters=("jobQueue", "jobQueueName"), resource="job-queue/{}"),
-    ("budgets", "budget"): Naming(
-        parameters=("BudgetName", "Budget.BudgetName"), resource="budget/{}", in_region=False
-    ),
-    ("cloudformation", "stack"): Naming(parameters=("StackName",), resource=f"stack/{{}}/{_SOME_ID}"),
-    ("cloudwatch", "alarm"): Naming(parameters=("AlarmName", "AlarmNames[]"), resource="alarm:{}"),
-    ("cloudwatch", "dashboard"): Naming(
-        parameters=("DashboardName", "DashboardNames[]"), resource="dashboard/{}", in_region=False
-    ),
-    ("dynamodb", "table"): Naming(parameters=("TableName",), resource="table/{}"),
-    ("ecr", "repository"): Naming(
-        parameters=("repositoryName", "repositoryNames[]", "resourceArn"), resource="repository/{}"
-    ),
-    ("ecs", "cluster"): Naming(parameters=("cluster", "clusterName", "clusters[]"), resource="cluster/{}"),
-    ("elasticfilesystem", "access-point"): Naming(parameters=("AccessPointId",), resource="access-point/{}"),
-    ("elasticfilesystem", "file-system"): Naming(
-        parameters=("FileSystemId", "ResourceId", "SourceFileSystemId"), resource="file-system/{}"
-    ),
-    ("events", "rule-on-default-event-bus"): Naming(parameters=("Name", "Rule"), resource="rule/{}"),
-    ("iam", "instance-profile"): Naming(
-        parameters=("InstanceProfileName",), resource="instance-profile/{}", in_region=False
-    ),
-    ("iam", "policy"): Naming(parameters=("PolicyArn",), resource="policy/{}", in_region=False),
-    ("iam", "role"): Naming(parameters=("RoleName",), resource="role/{}", in_region=False),
-    ("lambda", "function"): Naming(parameters=("FunctionName",), resource="function:{}"),
-    ("pcs", "cluster"): Naming(parameters=("clusterIdentifier",), resource="cluster/{}"),
-    ("sagemaker", "training-job"): Naming(parameters=("TrainingJobName",), resource="training-job/{}"),
-    ("sns", "topic"): Naming(parameters=("TopicArn", "TargetArn", "ResourceArn", "Name"), resource="{}"),
-    ("sts", "role"): Naming(parameters=("RoleArn",), resource="role/{}", in_region=False),
+    ("batch", "compute-environment"): ("computeEnvironment computeEnvironmentName", "compute-environment/{}"),
+    ("batch", "job"): ("jobId", "job/{}"),
+    ("batch", "job-definition"): ("jobDefinition jobDefinitionName", "job-definition/{}"),
+    ("batch", "job-queue"): ("jobQueue jobQueueName", "job-queue/{}"),
+    ("budgets", "budget"): ("BudgetName Budget.BudgetName", "budget/{}"),
+    ("cloudformation", "stack"): ("StackName", f"stack/{{}}/{_SOME_ID}"),
+    ("cloudwatch", "alarm"): ("AlarmName AlarmNames[]", "alarm:{}"),
+    ("cloudwatch", "dashboard"): ("DashboardName DashboardNames[]", "dashboard/{}"),
+    ("dynamodb", "table"): ("TableName", "table/{}"),
+    ("ecr", "repository"): ("repositoryName repositoryNames[] resourceArn", "repository/{}"),
+    ("ecs", "cluster"): ("cluster clusterName clusters[]", "cluster/{}"),
+    ("elasticfilesystem", "access-point"): ("AccessPointId", "access-point/{}"),
+    ("elasticfilesystem", "file-system"): ("FileSystemId ResourceId SourceFileSystemId", "file-system/{}"),
+    ("events", "rule-on-default-event-bus"): ("Name Rule", "rule/{}"),
+    ("iam", "instance-profile"): ("InstanceProfileName", "instance-profile/{}"),
+    ("iam", "policy"): ("PolicyArn", "policy/{}"),
+    ("iam", "role"): ("RoleName", "role/{}"),
+    ("lambda", "function"): ("FunctionName", "function:{}"),
+    ("pcs", "cluster"): ("clusterIdentifier", "cluster/{}"),
+    ("sagemaker", "training-job"): ("TrainingJobName", "training-job/{}"),
+    ("sns", "topic"): ("TopicArn TargetArn ResourceArn Name", "{}"),
+    ("sts", "role"): ("RoleArn", "role/{}"),
 }

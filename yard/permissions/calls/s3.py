@@ -13,72 +13,57 @@ from slipway.yard.permissions.calls.arns import resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.encrypted import in_bucket
 
-# Operations on objects -> actions. For requests with a version see VERSIONED.
+# Operations on objects whose action has the same name, and the actions of all others.
+_SAME = (
+    "AbortMultipartUpload DeleteObject DeleteObjectTagging GetObject GetObjectAcl GetObjectLegalHold "
+    "GetObjectRetention GetObjectTagging PutObject PutObjectAcl PutObjectLegalHold PutObjectRetention "
+    "PutObjectTagging RestoreObject"
+)
 OBJECT: Mapping[str, tuple[str, ...]] = {
-    "AbortMultipartUpload": ("AbortMultipartUpload",),
+    **{name: (name,) for name in _SAME.split()},
     "CompleteMultipartUpload": ("PutObject",),
     "CopyObject": ("PutObject",),
     "CreateMultipartUpload": ("PutObject",),
-    "DeleteObject": ("DeleteObject",),
-    "DeleteObjectTagging": ("DeleteObjectTagging",),
     "DeleteObjects": ("DeleteObject",),
-    "GetObject": ("GetObject",),
-    "GetObjectAcl": ("GetObjectAcl",),
     "GetObjectAttributes": ("GetObject", "GetObjectAttributes"),
-    "GetObjectLegalHold": ("GetObjectLegalHold",),
-    "GetObjectRetention": ("GetObjectRetention",),
-    "GetObjectTagging": ("GetObjectTagging",),
     "HeadObject": ("GetObject",),
     "ListParts": ("ListMultipartUploadParts",),
-    "PutObject": ("PutObject",),
-    "PutObjectAcl": ("PutObjectAcl",),
-    "PutObjectLegalHold": ("PutObjectLegalHold",),
-    "PutObjectRetention": ("PutObjectRetention",),
-    "PutObjectTagging": ("PutObjectTagging",),
-    "RestoreObject": ("RestoreObject",),
     "UploadPart": ("PutObject",),
     "UploadPartCopy": ("PutObject",),
 }
+# Operations whose action on a version has a name of its own, such as GetObjectVersionTagging.
+_OF_VERSIONS = (
+    "DeleteObject DeleteObjectTagging GetObject GetObjectAcl GetObjectAttributes GetObjectTagging "
+    "PutObjectAcl PutObjectTagging"
+)
 VERSIONED: Mapping[str, str] = {
-    "DeleteObject": "DeleteObjectVersion",
-    "DeleteObjectTagging": "DeleteObjectVersionTagging",
-    "GetObject": "GetObjectVersion",
-    "GetObjectAcl": "GetObjectVersionAcl",
-    "GetObjectAttributes": "GetObjectVersionAttributes",
-    "GetObjectTagging": "GetObjectVersionTagging",
-    "PutObjectAcl": "PutObjectVersionAcl",
-    "PutObjectTagging": "PutObjectVersionTagging",
+    name: name.replace("Object", "ObjectVersion") for name in _OF_VERSIONS.split()
+}
+# Settings of buckets whose actions have another name than the operations; who may put one may delete it.
+_SETTINGS: Mapping[str, str] = {
+    "BucketAccelerateConfiguration": "AccelerateConfiguration",
+    "BucketCors": "BucketCORS",
+    "BucketEncryption": "EncryptionConfiguration",
+    "BucketLifecycle": "LifecycleConfiguration",
+    "BucketLifecycleConfiguration": "LifecycleConfiguration",
+    "BucketNotificationConfiguration": "BucketNotification",
+    "BucketReplication": "ReplicationConfiguration",
+    "BucketTagging": "BucketTagging",
+    "ObjectLockConfiguration": "BucketObjectLockConfiguration",
+    "PublicAccessBlock": "BucketPublicAccessBlock",
 }
 # Operations on buckets whose action has another name.
 BUCKET: Mapping[str, str] = {
-    "DeleteBucketCors": "PutBucketCORS",
-    "DeleteBucketEncryption": "PutEncryptionConfiguration",
-    "DeleteBucketLifecycle": "PutLifecycleConfiguration",
-    "DeleteBucketReplication": "PutReplicationConfiguration",
-    "DeleteBucketTagging": "PutBucketTagging",
-    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
-    "GetBucketAccelerateConfiguration": "GetAccelerateConfiguration",
-    "GetBucketCors": "GetBucketCORS",
-    "GetBucketEncryption": "GetEncryptionConfiguration",
-    "GetBucketLifecycle": "GetLifecycleConfiguration",
-    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
-    "GetBucketNotificationConfiguration": "GetBucketNotification",
-    "GetBucketReplication": "GetReplicationConfiguration",
-    "GetObjectLockConfiguration": "GetBucketObjectLockConfiguration",
-    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
+    **{
+        verb + name: right + action
+        for name, action in _SETTINGS.items()
+        for verb, right in (("Get", "Get"), ("Put", "Put"), ("Delete", "Put"))
+    },
     "HeadBucket": "ListBucket",
     "ListMultipartUploads": "ListBucketMultipartUploads",
     "ListObjectVersions": "ListBucketVersions",
     "ListObjects": "ListBucket",
     "ListObjectsV2": "ListBucket",
-    "PutBucketAccelerateConfiguration": "PutAccelerateConfiguration",
-    "PutBucketCors": "PutBucketCORS",
-    "PutBucketEncryption": "PutEncryptionConfiguration",
-    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
-    "PutBucketNotificationConfiguration": "PutBucketNotification",
-    "PutBucketReplication": "PutReplicationConfiguration",
-    "PutObjectLockConfiguration": "PutBucketObjectLockConfiguration",
-    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
 }
 # Header -> further action that it needs.
 BY_HEADER: Mapping[str, str] = {
