@@ -97,6 +97,16 @@ def issue(
     return key
 
 
+def container_variables(session: RoleSession | None) -> dict[str, str]:
+    """Return what leads programs of a container to the yard, with a new key of the session."""
+    found = {"AWS_ENDPOINT_URL": os.environ[ENDPOINT_VARIABLE], "AWS_EC2_METADATA_DISABLED": "true"}
+    if session is None:
+        return found
+    key = issue(session=session)
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    return {**found, **dict(zip(names, (key.access_key_id, key.secret, key.token), strict=True))}
+
+
 def client(session: RoleSession, service: str, region: str) -> Any:
     """Make a client for what an AWS service does with a role; its calls are judged like any others.
 

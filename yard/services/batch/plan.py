@@ -11,7 +11,6 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import own_endpoint
 from slipway.yard.machines import gpu_programs, storage
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter
@@ -140,24 +139,14 @@ def of_container(
     inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
     programs = [str(Path(interpreter()).parent), inherited.get("PATH", os.defpath)]
     given = {item["name"]: item.get("value", "") for item in container.get("environment", ())}
-    credentials = {}
-    if session is not None:  # on AWS, ECS gives them at an address
-        key = keys.issue(session=session)
-        credentials = {
-            "AWS_ACCESS_KEY_ID": key.access_key_id,
-            "AWS_SECRET_ACCESS_KEY": key.secret,
-            "AWS_SESSION_TOKEN": key.token,
-        }
     return {
         **inherited,
         "PATH": os.pathsep.join(programs),
         "PYTHONPATH": str(CHECKOUT),
         **given,
-        "AWS_ENDPOINT_URL": own_endpoint(),
         "AWS_REGION": stage.job.region,
         "AWS_DEFAULT_REGION": stage.job.region,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        **credentials,
+        **keys.container_variables(session),  # on AWS, ECS gives the key at an address
         **_of_batch(stage, index),
         **STAND_IN,
     }

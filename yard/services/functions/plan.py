@@ -98,7 +98,7 @@ def _request(invocation: FunctionInvocation, task: str) -> dict[str, Any]:
 
 def _environment(invocation: FunctionInvocation, task: str) -> dict[str, str]:
     """Return Lambda's variables ("Defined runtime environment variables"); reserved ones take precedence."""
-    function, key = invocation.function, keys.issue(session=invocation.session)
+    function = invocation.function
     return {
         "PATH": os.pathsep.join([str(Path(interpreter()).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
         "LANG": "en_US.UTF-8",
@@ -116,11 +116,7 @@ def _environment(invocation: FunctionInvocation, task: str) -> dict[str, str]:
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_LAMBDA_LOG_GROUP_NAME": function.log_group,
         "AWS_LAMBDA_LOG_STREAM_NAME": invocation.stream,
-        "AWS_ACCESS_KEY_ID": key.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": key.secret,
-        "AWS_SESSION_TOKEN": key.token,
-        "AWS_ENDPOINT_URL": own_endpoint(),
-        "AWS_EC2_METADATA_DISABLED": "true",
+        **keys.container_variables(invocation.session),
         "LAMBDA_TASK_ROOT": task,
         "LAMBDA_RUNTIME_DIR": str(HANDLER.parent),
     }

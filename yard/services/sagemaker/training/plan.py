@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.jobs.words.installation import install_line
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT, own_endpoint
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation.tiers import best_tier
@@ -120,7 +120,7 @@ def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]
 
 
 def _environment(launch: TrainingLaunch) -> dict[str, str]:
-    job, key = launch.job, keys.issue(session=launch.session)
+    job = launch.job
     programs = [PROGRAMS, str(Path(interpreter()).parent), os.environ.get("PATH", os.defpath)]
     return {
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
@@ -130,11 +130,7 @@ def _environment(launch: TrainingLaunch) -> dict[str, str]:
         "TRAINING_JOB_NAME": job.name,
         "TRAINING_JOB_ARN": job.arn,
         "AWS_REGION": job.region,
-        "AWS_ENDPOINT_URL": own_endpoint(),
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_ACCESS_KEY_ID": key.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": key.secret,
-        "AWS_SESSION_TOKEN": key.token,
+        **keys.container_variables(launch.session),
         **STAND_IN,
     }
 
