@@ -21,7 +21,7 @@ ONE_CORE = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
 class Row:
     what: str
     measured: str
-    beside: str
+    beside: str = ""
     ratio: str = ""
     goal: str = ""
 

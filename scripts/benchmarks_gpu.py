@@ -59,7 +59,7 @@ Rows = dict[str, Tensor]
 
 def gpu() -> Iterator[Row]:
     if not torch.cuda.is_available():
-        yield Row(what="steps on a GPU", measured="no GPU here", beside="")
+        yield Row(what="steps on a GPU", measured="no GPU here")
         return
     device = open_device(read_contract({}), "cuda", "bf16")
     for plan in BERT_BATCHES:
