@@ -20,9 +20,12 @@ from slipway.infra.verify.rules import (
     sagemaker,
     traffic,
 )
-from slipway.infra.verify.rules.template import Rule
+from slipway.infra.verify.rules.template import TemplateRule
 
 _SUBJECTS = (bakeries, batch, data, delivery, efa, nodes, pcs, permissions, sagemaker, traffic)
-RULES: Mapping[str, Rule] = {
-    found.name: found for subject in _SUBJECTS for found in vars(subject).values() if isinstance(found, Rule)
+RULES: Mapping[str, TemplateRule] = {
+    found.name: found
+    for subject in _SUBJECTS
+    for found in vars(subject).values()
+    if isinstance(found, TemplateRule)
 }

@@ -24,7 +24,7 @@ Source = Callable[[Template], Iterator[tuple[str, Properties]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class TemplateRule:
     """Finds in a template what must not be; its module need not list it anywhere."""
 
     name: str
@@ -34,21 +34,21 @@ class Rule:
         return self.find(template)
 
 
-def rule(name: str) -> Callable[[Find], Rule]:
+def rule(name: str) -> Callable[[Find], TemplateRule]:
     """Make a rule of a function of the whole template."""
-    return lambda find: Rule(name=name, find=find)
+    return lambda find: TemplateRule(name=name, find=find)
 
 
-def checks(name: str, *types: str, source: Source | None = None) -> Callable[[Check], Rule]:
+def checks(name: str, *types: str, source: Source | None = None) -> Callable[[Check], TemplateRule]:
     """Make a rule of a check on one resource: on each of these types, or on what `source` yields."""
     looked_at = source or (lambda template: resources(template, *types))
 
-    def rule_of(check: Check) -> Rule:
+    def rule_of(check: Check) -> TemplateRule:
         def find(template: Template) -> Iterator[Finding]:
             for where, properties in looked_at(template):
                 yield from (Finding(where, message) for message in check(properties))
 
-        return Rule(name=name, find=find)
+        return TemplateRule(name=name, find=find)
 
     return rule_of
 
