@@ -68,6 +68,13 @@ def texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:
             yield from texts(item, name)
 
 
+def as_text(value: Any) -> Any:
+    """Return a number or a boolean as CloudFormation writes it into text; any other value stays."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
 def with_texts(value: Any, change: Callable[[str], Any]) -> Any:
     """Return the value with each string within changed, at any depth; names stay."""
     if isinstance(value, str):

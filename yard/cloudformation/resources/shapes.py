@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from slipway.yard.errors import validation_error
+from slipway.yard.errors import as_text, validation_error
 
 # A tag is {Key, Value} in every template, but {TagKey, TagValue} in the requests of KMS and ECS.
 TAG_KEY = {"tagkey": "key", "tagvalue": "value"}
@@ -29,7 +29,7 @@ def like(template: Any, live: Any) -> Any:
         return {key: like(template[key], value) for key, value in found.items() if value is not None}
     if isinstance(template, list):
         return _like_list(template, live)
-    return template if _text(template) == _text(live) else live
+    return template if as_text(template) == as_text(live) else live
 
 
 def lookup(mapping: Mapping[str, Any], name: str) -> Any:
@@ -70,7 +70,7 @@ def _map(shape: Any, value: Any, where: str) -> Any:
 
 def _string(shape: Any, value: Any, _where: str) -> Any:
     """Write the value as text, an enumeration in the API's case: the schema has checked the template's."""
-    text = json.dumps(value) if isinstance(value, dict | list) else _text(value)
+    text = json.dumps(value) if isinstance(value, dict | list) else as_text(value)
     words = getattr(shape, "enum", ())
     if not isinstance(text, str) or text in words:
         return text
@@ -126,9 +126,3 @@ def _as_mapping(live: Any) -> Mapping[str, Any]:
     if isinstance(live, list):
         return {lookup(item, "key"): lookup(item, "value") for item in live}
     return live if isinstance(live, Mapping) else {}
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value

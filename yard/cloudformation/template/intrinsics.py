@@ -15,6 +15,7 @@ from slipway.yard.cloudformation.template import references
 from slipway.yard.cloudformation.template.references import SUB_VARIABLE, Reference
 from slipway.yard.cloudformation.template.scope import NO_VALUE, Scope, fail, pending, waits_for
 from slipway.yard.cloudformation.template.template import LANGUAGE_EXTENSIONS
+from slipway.yard.errors import as_text
 
 # The intrinsic functions that take evaluated arguments.
 # To add one: a function here and its line in FUNCTIONS.
@@ -23,10 +24,8 @@ MAX_CIDR_BLOCKS = 256
 
 def to_text(value: Any) -> str:
     """Return a scalar as CloudFormation writes it into a string."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
+    if isinstance(text := as_text(value), str):
+        return text
     raise TypeError(f"{json.dumps(value)} is no string")
 
 

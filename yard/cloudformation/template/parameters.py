@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 import regex
 
 from slipway.yard.cloudformation.template.template import Template
-from slipway.yard.errors import validation_error
+from slipway.yard.errors import as_text, validation_error
 
 HIDDEN = "****"
 SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
@@ -77,7 +77,7 @@ def resolve(
         if (value := given.get(key)) is not None:
             values[key] = value
         elif key not in given:
-            values[key] = None if default is None else _text(default)
+            values[key] = None if default is None else str(as_text(default))
         elif key in previous:
             values[key] = previous[key].given
         else:
@@ -93,10 +93,6 @@ def resolve(
         for key, value in values.items()
         if value is not None
     }
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parameter(key: str, given: str, declaration: Mapping[str, Any], lookups: Lookups) -> Parameter:
@@ -125,7 +121,7 @@ def _parameter(key: str, given: str, declaration: Mapping[str, Any], lookups: Lo
         key=key,
         given=given,
         value=items if _is_list(inner) else text,
-        is_hidden=_text(declaration.get("NoEcho", "false")) == "true",
+        is_hidden=str(as_text(declaration.get("NoEcho", "false"))) == "true",
         is_resolved=stored is not None,
     )
 
@@ -153,7 +149,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 CONSTRAINTS: dict[str, Callable[[str, Any], bool]] = {
-    "AllowedValues": lambda value, allowed: value in [_text(item) for item in allowed],
+    "AllowedValues": lambda value, allowed: value in [str(as_text(item)) for item in allowed],
     # The regex module accepts Java's character classes, such as [\w-+]; Python's re does not.
     "AllowedPattern": lambda value, pattern: regex.fullmatch(pattern, value) is not None,
     "MinLength": lambda value, limit: len(value) >= int(limit),

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.cloudformation.template.schema_checks import problems, property_schema, resolved
+from slipway.yard.errors import as_text
 
 SCHEMA_REGION = "us-east-1"  # the region with the most types
 PREFIX = "/properties/"
@@ -175,12 +176,6 @@ def _coerced(value: Any, part: Schema, root: Schema) -> Any:
     return value if convert is None else convert(value)
 
 
-def _to_string(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
 def _to_number(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -196,7 +191,7 @@ def _to_boolean(value: Any) -> Any:
 
 
 COERCIONS: dict[str | None, Callable[[Any], Any]] = {
-    "string": _to_string,
+    "string": as_text,
     "integer": _to_number,
     "number": _to_number,
     "boolean": _to_boolean,

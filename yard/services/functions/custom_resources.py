@@ -21,7 +21,7 @@ from slipway.yard.cloudformation.resources.scope import ResourceScope
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.scope import Pending
 from slipway.yard.endpoint import CONTROL_PATH, own_endpoint
-from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError, as_text
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import keys, roles
 from slipway.yard.services.functions import plan, sdk_calls
@@ -150,9 +150,7 @@ def _texts(value: Any) -> Any:
         return {name: _texts(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_texts(item) for item in value]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
+    return as_text(value)
 
 
 def provider(kind: str) -> Provider:
