@@ -33,6 +33,14 @@ RECURSIVE = 16384
 PRIVATE = 1 << 18
 DETACH = 2
 
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
 _DIE_WITH_PARENT = 1
 _DROP_FROM_BOUND = 24
 _ADOPT_ORPHANS = 36
@@ -135,6 +143,19 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: st
 def bind(source: str, target: Path) -> None:
     """Make a folder or file, with the mounts below it, visible at another place, too."""
     mount(source, target, flags=BIND | RECURSIVE)
+
+
+def mount_devices(dev: Path, terminals: str) -> None:
+    """Make a tree's /dev, whose terminals are its own. `terminals`: the options of its devpts."""
+    mount("dev", dev, "tmpfs", options="mode=755")
+    for name in _DEVICES:
+        (dev / name).touch()
+        mount(f"/dev/{name}", dev / name, flags=BIND)
+    for name, end in _LINKS.items():
+        (dev / name).symlink_to(end)
+    for kind, name, options in (("tmpfs", "shm", "mode=1777"), ("devpts", "pts", terminals)):
+        (dev / name).mkdir()
+        mount(kind, dev / name, kind, options=options)
 
 
 def pivot_root(new: Path) -> None:

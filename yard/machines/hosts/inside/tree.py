@@ -17,14 +17,6 @@ from slipway.yard.machines.isolation import home, kernel
 
 Plan = Mapping[str, Any]
 
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-LINKS = {
-    "fd": "/proc/self/fd",
-    "stdin": "/proc/self/fd/0",
-    "stdout": "/proc/self/fd/1",
-    "stderr": "/proc/self/fd/2",
-    "ptmx": "pts/ptmx",
-}
 OWN = {"tmp": "1777", "var/tmp": "1777", "run": "755"}  # empty at boot
 # Hides this machine's disks: user data would make file systems on disks that it finds here.
 _DISKS = ("sys/block", "sys/class/block", "sys/dev/block")
@@ -129,15 +121,7 @@ def _folders(path: Path) -> list[Path]:
 def _fill(root: Path, plan: Plan) -> None:
     kernel.mount("proc", home.folder_in(root, "proc"), "proc")
     _settings(root, plan)
-    dev = home.folder_in(root, "dev")
-    kernel.mount("dev", dev, "tmpfs", options="mode=755")
-    for name in DEVICES:
-        (dev / name).touch()
-        kernel.mount(f"/dev/{name}", dev / name, flags=kernel.BIND)
-    for name, end in LINKS.items():
-        (dev / name).symlink_to(end)
-    kernel.mount("shm", home.folder_in(dev, "shm"), "tmpfs", options="mode=1777")
-    kernel.mount("devpts", home.folder_in(dev, "pts"), "devpts", options=plan["terminals"])
+    kernel.mount_devices(home.folder_in(root, "dev"), plan["terminals"])
     for name, mode in OWN.items():
         kernel.mount("own", home.folder_in(root, name), "tmpfs", options=f"mode={mode}")
 

@@ -87,8 +87,6 @@ def _execute(argv: list[str], environment: dict[str, str], directory: str) -> No
 
 # What a step sees besides the machine's own files: /proc, /sys, /dev, /run, /tmp, and this machine's network
 # settings. None of it is in the image afterwards. To add something: a line in _fill.
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "ptmx": "pts/ptmx"}
 # linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG. A step
 # has root's rights on its files, but must not load modules into this machine's kernel or set its clock.
 GIVEN_UP = (12, 16, 17, 21, 22, 25, 27, 34)
@@ -125,17 +123,7 @@ def _fill(root: Path, plan: Mapping[str, Any]) -> None:
     # Without the mounts below /sys (control groups); an ordinary user must include them.
     whole = 0 if plan["is_root"] else kernel.RECURSIVE
     kernel.mount("/sys", _folder(root, "sys"), flags=kernel.BIND | whole)
-    kernel.mount("dev", _folder(root, "dev"), "tmpfs", options="mode=755")
-    dev = root / "dev"
-    for name in DEVICES:
-        (dev / name).touch()
-        kernel.mount(f"/dev/{name}", dev / name, flags=kernel.BIND)
-    for name, target in LINKS.items():
-        (dev / name).symlink_to(target)
-    (dev / "shm").mkdir()
-    kernel.mount("shm", dev / "shm", "tmpfs", options="mode=1777")
-    (dev / "pts").mkdir()
-    kernel.mount("devpts", dev / "pts", "devpts", options="newinstance,ptmxmode=0666")
+    kernel.mount_devices(_folder(root, "dev"), "newinstance,ptmxmode=0666")
     for source, target in ((plan["run"], "run"), (plan["tmp"], "tmp"), (plan["tmp"], "var/tmp")):
         kernel.mount(source, _folder(root, target), flags=kernel.BIND)
     for source, target in plan["shared"]:
