@@ -1,14 +1,16 @@
-"""The faults of a yard that are switched on by name, each with one number. To add one: a row of SWITCHES.
+"""The faults of a yard that are switched on by name, each with one number. To add one: a row of switches.csv.
 
 Its effect is implemented where its value is read, as in `conditions.value("launch-delay")`.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 LARGEST_SEED = 2**63 - 1
 
@@ -29,114 +31,17 @@ class Switch:
     in_chaos: float  # the value of `--chaos SEED`: noticeable, but jobs still get through
 
 
+_TABLE = Path(__file__).with_name("switches.csv").read_text(encoding="utf-8")
 SWITCHES: Mapping[str, Switch] = {
-    switch.name: switch
-    for switch in (
-        Switch(
-            name="consistency",
-            does="new roles, profiles, EC2 ids, tags and parameters stay unknown for up to this long",
-            unit="s",
-            default=5,
-            most=120,
-            in_chaos=1,
-        ),
-        Switch(
-            name="throttling",
-            does="calls get this fraction of the rate that AWS allows: 1 is AWS's own, 10 a tenth",
-            unit="1/x",
-            default=1,
-            most=1000,
-            in_chaos=2,
-        ),
-        Switch(
-            name="server-errors",
-            does="share of calls that end in an internal error before anything is done",
-            unit="%",
-            default=5,
-            most=100,
-            in_chaos=2,
-        ),
-        Switch(
-            name="lost-answers",
-            does="share of changes that are carried out, and whose answer is lost",
-            unit="%",
-            default=5,
-            most=100,
-            in_chaos=4,
-        ),
-        Switch(
-            name="no-capacity",
-            does="share of launches of large types (64 vCPUs and more) for which EC2 has no capacity",
-            unit="%",
-            default=100,
-            most=100,
-            in_chaos=30,
-        ),
-        Switch(
-            name="launch-delay",
-            does="an instance is pending for up to this long",
-            unit="s",
-            default=20,
-            most=600,
-            in_chaos=2,
-        ),
-        Switch(
-            name="spot-interruptions",
-            does="EC2 takes each Spot instance back within this long of its launch, at two minutes' notice",
-            unit="s",
-            default=60,
-            most=86400,
-            in_chaos=300,
-        ),
-        Switch(
-            name="packet-delay",
-            does="what a node or host sends leaves this much later (the kernel needs sch_netem)",
-            unit="ms",
-            default=20,
-            most=10_000,
-            in_chaos=2,
-        ),
-        Switch(
-            name="packet-loss",
-            does="share of the packets of a node or host that are lost on the way",
-            unit="%",
-            default=1,
-            most=90,
-            in_chaos=0.5,
-        ),
-        Switch(
-            name="bandwidth",
-            does="a node or host sends at most so much; more waits its turn",
-            unit="Mbit/s",
-            default=1,
-            most=100_000,
-            in_chaos=500,
-        ),
-        Switch(
-            name="dns",
-            does="share of the nodes of AWS Batch jobs that can look up no name but their own",
-            unit="%",
-            default=100,
-            most=100,
-            in_chaos=50,
-        ),
-        Switch(
-            name="image-pull",
-            does="share of the attempts of AWS Batch jobs whose main node cannot pull the image",
-            unit="%",
-            default=100,
-            most=100,
-            in_chaos=5,
-        ),
-        Switch(
-            name="gpu-faults",
-            does="share of the nodes of AWS Batch jobs on NVIDIA types one of whose GPUs is ill",
-            unit="%",
-            default=100,
-            most=100,
-            in_chaos=10,
-        ),
+    row["name"]: Switch(
+        name=row["name"],
+        does=row["does"],
+        unit=row["unit"],
+        default=float(row["default"]),
+        most=float(row["most"]),
+        in_chaos=float(row["in_chaos"]),
     )
+    for row in csv.DictReader(_TABLE.splitlines())
 }
 
 
