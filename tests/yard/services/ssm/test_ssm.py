@@ -17,7 +17,7 @@ from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.services.ssm import run_command
 from slipway.yard.services.ssm.mpi_jobs import kill_node_of_command
-from slipway.yard.services.ssm.public_parameters import CANONICAL, FAMILIES
+from slipway.yard.services.ssm.public_parameters import CANONICAL, owned_names
 from slipway.yard.services.ssm.run_command import Command, Invocation
 from tests.yard.asking import refusal
 from tests.yard.cloudformation.stacks import Stacks
@@ -78,7 +78,7 @@ DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-
 
 
 def test_every_family_names_parameters_once() -> None:
-    names = [name for family in FAMILIES for name in family.names()]
+    names = [name for _, name in owned_names()]
     assert UBUNTU in names
     assert DLAMI in names
     assert len(names) == len(set(names))
