@@ -25,39 +25,34 @@ NO_PROFILE = (
 _ROLE_OR_PROFILE = re.compile(r"arn:aws:iam::\d{12}:(role|instance-profile)/(?:[^\s\"']*/)?([\w+=,.@-]+)")
 _PROFILE_WORDS = ("instanceProfileName", "instanceRole")  # which may hold a name in place of an ARN
 
-# Calls that check a role or profile that they name, and how they refuse it: (code, message, status).
-_BY_ROLE: Mapping[tuple[str, str], tuple[str, str, int]] = {
-    ("autoscaling", "CreateAutoScalingGroup"): ("ValidationError", NO_PROFILE, 400),
+# Calls that check a role or profile that they name, and how they refuse it: (code, message).
+_BY_ROLE: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("autoscaling", "CreateAutoScalingGroup"): ("ValidationError", NO_PROFILE),
     ("batch", "CreateComputeEnvironment"): (
         "ClientException",
         "Error executing request, Exception : Invalid IAM Instance Profile or role: {name}",
-        400,
     ),
     ("codebuild", "CreateProject"): (
         "InvalidInputException",
         "CodeBuild is not authorized to perform: sts:AssumeRole on {name}",
-        400,
     ),
-    ("ec2", "AssociateIamInstanceProfile"): ("InvalidParameterValue", NO_PROFILE, 400),
-    ("ec2", "CreateFlowLogs"): ("InvalidParameter", "Unable to assume given IAM role", 400),
-    ("ec2", "RunInstances"): ("InvalidParameterValue", NO_PROFILE, 400),
+    ("ec2", "AssociateIamInstanceProfile"): ("InvalidParameterValue", NO_PROFILE),
+    ("ec2", "CreateFlowLogs"): ("InvalidParameter", "Unable to assume given IAM role"),
+    ("ec2", "RunInstances"): ("InvalidParameterValue", NO_PROFILE),
     ("imagebuilder", "CreateInfrastructureConfiguration"): (
         "InvalidParameterValueException",
         (
             "The value supplied for parameter 'instanceProfileName' is not valid. The provided instance "
             "profile does not exist. Please specify a different instance profile and try again."
         ),
-        400,
     ),
     ("kms", ANY): (
         "MalformedPolicyDocumentException",
         "Policy contains a statement with one or more invalid principals.",
-        400,
     ),
     ("lambda", ANY): (
         "InvalidParameterValueException",
         "The role defined for the function cannot be assumed by Lambda.",
-        400,
     ),
     ("sagemaker", ANY): (
         "ValidationException",
@@ -65,13 +60,8 @@ _BY_ROLE: Mapping[tuple[str, str], tuple[str, str, int]] = {
             "Could not assume role {name}. Please ensure that the role exists and allows principal "
             "'sagemaker.amazonaws.com' to assume the role."
         ),
-        400,
     ),
-    ("sts", "AssumeRole"): (
-        "AccessDenied",
-        "not authorized to perform: sts:AssumeRole on resource: {name}",
-        403,
-    ),
+    ("sts", "AssumeRole"): ("AccessDenied", "not authorized to perform: sts:AssumeRole on resource: {name}"),
 }
 # How EC2 refuses an id that it does not know yet: (code, message), by the id's prefix.
 _BY_ID: Mapping[str, tuple[str, str]] = {
@@ -181,8 +171,8 @@ def check(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
 def refuse_new_role(service: str, operation: str, name: str) -> None:
     """Raise the service's refusal of a role or an instance profile that IAM has not told it of."""
     if is_fresh("role", name) or is_fresh("profile", name):
-        code, message, status = _BY_ROLE.get((service, operation)) or _BY_ROLE[service, ANY]
-        raise ApiError(code, message.format(name=name), status=status)
+        code, message = _BY_ROLE.get((service, operation)) or _BY_ROLE[service, ANY]
+        raise ApiError(code, message.format(name=name), status=403 if code == "AccessDenied" else 400)
 
 
 def _roles_named(parameters: Mapping[str, Any]) -> Iterator[str]:
