@@ -28,6 +28,7 @@ FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dpo": (("prompt", "chosen", "rejected"), ("chosen", "rejected")),
 }
 _TYPES: Mapping[str, tuple[type, ...]] = {"messages": (list,), "text": (str,)}  # others may be either
+_PART_OF_A_ROW = ("tools", "chat_template_kwargs", "image", "images")  # TRL would put them into the prompt
 _ROWS, _DIGEST = "rows.jsonl", "rows.sha256"
 _PREFIX = "sft-"
 _UNUSED_SECONDS = 24 * 3600.0
@@ -157,6 +158,11 @@ def _row(where: str, line: bytes, method: str) -> dict[str, object]:
         wanted = "; or ".join(" and ".join(form) for form in FORMS[method])
         raise DataError(
             f"{where} has {', '.join(map(shown, row)) or 'nothing'}", hint=f"{method} reads {wanted}"
+        )
+    if lost := next((name for name in _PART_OF_A_ROW if row.get(name)), None):
+        raise DataError(
+            f"{where} has '{lost}', which {method} leaves out: it would learn another prompt",
+            hint="write it into the messages' content, or train with a command of your own",
         )
     for name in columns:
         value = row[name]
