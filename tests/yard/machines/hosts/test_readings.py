@@ -103,10 +103,10 @@ def test_a_checkup_that_cannot_begin_leaves_no_pipe_open() -> None:
     data = base64.b64encode(b"#cloud-config\nwrite_files: [{content: without a path}]").decode()
     link: Any = "not reached"
     host = Host(instance=replace(recorded("vpc-1", 4), user_data=data), number=4, root="", link=link)
-    before = os.listdir("/proc/self/fd")
+    before = sorted(Path("/proc/self/fd").iterdir())
     with pytest.raises(KeyError, match="path"):
         checkup.start(host, lambda found: None)
-    assert os.listdir("/proc/self/fd") == before
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_the_name_server_knows_the_hosts_of_its_vpc(asks: Host) -> None:
