@@ -47,7 +47,8 @@ class NodeAccess(Construct):
 
 
 def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
-    """Allow the ECS agent's calls: AmazonEC2ContainerServiceforEC2Role without creating clusters.
+    """Allow the ECS agent's calls: AmazonEC2ContainerServiceforEC2Role without creating clusters, and
+    without deregistering instances, which the agent never does ("AWS managed policies for Amazon ECS").
 
     Batch makes up its clusters' names, so none can be named here.
     """
@@ -56,7 +57,6 @@ def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
     join = allow(
         "JoinCluster",
-        "ecs:DeregisterContainerInstance",
         "ecs:RegisterContainerInstance",
         "ecs:SubmitAttachmentStateChanges",
         "ecs:SubmitContainerStateChange",
