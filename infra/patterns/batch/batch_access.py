@@ -28,7 +28,12 @@ class NodeAccess(Construct):
             "Node",
             service="ec2",
             description="Nodes: join ECS, answer Session Manager, report idleness",
-            statements=(*_join_ecs(self), session_manager(), report_metrics()),
+            statements=(
+                *_join_ecs(self),
+                session_manager(),
+                report_metrics(),
+                *base.storage.files.may_mount(self),
+            ),
         )
         self.execution_role = ServiceRole(
             self,
