@@ -1,4 +1,4 @@
-"""What a laptop does works on a Mac."""
+"""What a laptop does works on a Mac, and the rest says in one line what it needs."""
 
 from __future__ import annotations
 
@@ -47,3 +47,11 @@ def test_a_plan_is_searched_on_a_mac(tmp_path: Path) -> None:
     done = slipway("plan", "make", "jobs.json", "--time-limit", "1", "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(each["job"] for each in json.loads(done.stdout)["assignments"]) == list("abcdef")
+
+
+def test_the_yard_says_in_one_line_that_it_needs_linux(tmp_path: Path) -> None:
+    done = slipway("yard", "up", folder=tmp_path)
+    assert done.returncode == 1
+    error, hint = done.stderr.splitlines()
+    assert error == "error: the yard runs real Linux programs, and this machine is darwin"
+    assert hint.startswith("hint: ")
