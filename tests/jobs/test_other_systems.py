@@ -1,4 +1,4 @@
-"""What a laptop does works on a Mac, and the rest says in one line what it needs."""
+"""What works on a Mac works, and the rest says in one line what it needs; so does all on Windows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from slipway.jobs import entry
 from tests.architecture import tracked
 
 MAC = tracked.ROOT / "tests" / "mac"
@@ -55,3 +58,9 @@ def test_the_yard_says_in_one_line_that_it_needs_linux(tmp_path: Path) -> None:
     error, hint = done.stderr.splitlines()
     assert error == "error: the yard runs real Linux programs, and this machine is darwin"
     assert hint.startswith("hint: ")
+
+
+def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match=r"^error: .*Windows.* WSL"):
+        entry.main()
