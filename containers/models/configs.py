@@ -76,9 +76,9 @@ class _Reader:
 
     def word(self, key: str, allowed: Mapping[str, str], default: str) -> str:
         value = self.config.get(key, default)
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             self.refuse(key, f"one of {', '.join(allowed)}")
-        return allowed[str(value)]
+        return allowed[value]
 
     def must_be(self, key: str, *allowed: object) -> None:
         """Refuse any other value of the key; an absent one counts as the first."""
