@@ -37,7 +37,7 @@ from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import checkpoint_wire
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.node_folders import folder_root, hold, sweep
-from slipway.containers.training.report import NotFinite, Reporter, StepReport, Utilisation, Words
+from slipway.containers.training.report import NotFinite, Reporter, StepReport, Words
 from slipway.containers.training.saving import Saving, ShutdownWatch, check_ranks_agree, summed
 from slipway.containers.training.start import open_checkpoints
 from slipway.containers.training.state import SavedState, TensorPiece, WantedBox
@@ -204,10 +204,10 @@ class StepCallback(TrainerCallback):
             steps=state.max_steps,
             log_every=run.config.log_every,
             device=run.device,
+            world=run.contract.world,
             telemetry=run.telemetry,
             show=run.words.show,
             usd_per_hour=run.contract.usd_per_hour,
-            utilisation=Utilisation(run.device, run.contract.world, None),
         )
         run.words.say(
             f"{run.config.method} of {run.config.model}: {self.rows} rows, {state.max_steps} steps, "
