@@ -19,7 +19,7 @@ from scripts.saturn_milp import saturn_makespan
 from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.list_schedule import score_of
-from slipway.jobs.plan.search.model import Goal, Mode, Objective, Plan, PlanJob, Pool
+from slipway.jobs.plan.search.model import Goal, Objective, Plan
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 SECONDS = 60.0
@@ -68,15 +68,7 @@ def plans() -> Iterator[Row]:
 
 
 def problem_of(kind: str, jobs: int, nodes: int, goal: Goal | None = None) -> PlanProblem:
-    made = make_instance(kind, jobs, nodes)
-    return new_problem(
-        [
-            PlanJob(name=job["name"], modes=tuple(Mode(**mode) for mode in job["modes"]))
-            for job in made["jobs"]
-        ],
-        [Pool(**pool) for pool in made["pools"]],
-        goal or Goal(),
-    )
+    return new_problem(*make_instance(kind, jobs, nodes), goal or Goal())
 
 
 def _planned(problem: PlanProblem) -> Plan:

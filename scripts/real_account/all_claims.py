@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+from scripts.page_templates import table
 from scripts.real_account import mpi_claims, platform_claims
 from scripts.real_account.account import Account, now
-from scripts.real_account.claims import Claim, Proof, bake, deployed, preflight
+from scripts.real_account.claims import Claim, Proof, bake, deployed, not_tried, preflight
 from scripts.real_account.clusters import BATCH, CPU, GPU, MPI, MPI_DL1, SAGEMAKER, SLURM, SmallCluster
 
 # The last claim, tried after everything was removed: around.py proves it.
@@ -15,113 +17,88 @@ NOTHING_LEFT = "nothing-left"
 _MOST_EVIDENCE = 12  # of each claim the last requests
 
 
-def _of(prove: Callable[[Account, SmallCluster], Proof], cluster: SmallCluster) -> Callable[[Account], Proof]:
-    return lambda account: prove(account, cluster)
+def _claim(name: str, stage: str, prove: Callable[[Account], Proof], promise: str) -> Claim:
+    return Claim(name=name, promise=promise, stage=stage, prove=prove)
 
 
 def _deploys(stage: str, cluster: SmallCluster, what: str) -> Claim:
     promise = f"CloudFormation accepts {what}, and starts no machine"
-    return Claim(name=f"deploy-{stage}", promise=promise, stage=stage, prove=_of(deployed, cluster))
+    return _claim(f"deploy-{stage}", stage, partial(deployed, cluster=cluster), promise)
 
 
 def _bakes(stage: str, cluster: SmallCluster, what: str) -> Claim:
     promise = f"{what} bakes, and holds what its lock says"
-    return Claim(name=f"bake-{stage}", promise=promise, stage=f"bakery-{stage}", prove=_of(bake, cluster))
+    return _claim(f"bake-{stage}", f"bakery-{stage}", partial(bake, cluster=cluster), promise)
 
 
 CLAIMS = (
-    Claim(
-        name="preflight",
-        promise="AWS answers every question of preflight",
-        stage="",
-        prove=preflight,
-    ),
+    _claim("preflight", "", preflight, "AWS answers every question of preflight"),
     _deploys("cpu", CPU, "a Batch cluster on AWS's own AMI"),
-    Claim(
-        name="job-cpu",
-        promise="two c6i.xlarge boot AWS's AMI, run AWS's container, and meet, without a bake",
-        stage="cpu",
-        prove=_of(platform_claims.nodes_meet, CPU),
+    _claim(
+        "job-cpu",
+        "cpu",
+        partial(platform_claims.nodes_meet, cluster=CPU),
+        "two c6i.xlarge boot AWS's AMI, run AWS's container, and meet, without a bake",
     ),
     _deploys("gpu", GPU, "a Batch cluster of GPUs on AWS's own AMI"),
-    Claim(
-        name="job-gpu",
-        promise="two g6.xlarge boot AWS's AMI, run AWS's container, and meet by NCCL, without a bake",
-        stage="gpu",
-        prove=_of(platform_claims.nodes_meet, GPU),
+    _claim(
+        "job-gpu",
+        "gpu",
+        partial(platform_claims.nodes_meet, cluster=GPU),
+        "two g6.xlarge boot AWS's AMI, run AWS's container, and meet by NCCL, without a bake",
     ),
     _bakes("mpi", MPI, "the AMI of the MPI machines"),
     _deploys("mpi", MPI, "the MPI cluster"),
-    Claim(
-        name="job-mpi",
-        promise="two nodes start by a submission and run a job over MPI",
-        stage="mpi",
-        prove=mpi_claims.job,
-    ),
-    Claim(
-        name="alarm",
-        promise="an alarm's mail reaches the address",
-        stage="mpi",
-        prove=mpi_claims.reaches_the_address,
-    ),
-    Claim(
-        name="reboot",
-        promise="a rebooted node mounts the shared files and takes jobs",
-        stage="mpi",
-        prove=mpi_claims.reboot,
-    ),
-    Claim(
-        name="lost-node",
-        promise="a job that loses a node fails by its name, with exit code 85",
-        stage="mpi",
-        prove=mpi_claims.lost_node,
+    _claim("job-mpi", "mpi", mpi_claims.job, "two nodes start by a submission and run a job over MPI"),
+    _claim("alarm", "mpi", mpi_claims.reaches_the_address, "an alarm's mail reaches the address"),
+    _claim("reboot", "mpi", mpi_claims.reboot, "a rebooted node mounts the shared files and takes jobs"),
+    _claim(
+        "lost-node",
+        "mpi",
+        mpi_claims.lost_node,
+        "a job that loses a node fails by its name, with exit code 85",
     ),
     _deploys("mpi-dl1", MPI_DL1, "DL1's cluster without AWS Batch"),
     _bakes("batch", BATCH, "the DL1's AMI"),
     _deploys("batch", BATCH, "the Batch cluster"),
-    Claim(
-        name="build-batch",
-        promise="CodeBuild builds the DL1's container image and pushes it",
-        stage="batch",
-        prove=platform_claims.build_image,
+    _claim(
+        "build-batch",
+        "batch",
+        platform_claims.build_image,
+        "CodeBuild builds the DL1's container image and pushes it",
     ),
-    Claim(
-        name="job-batch",
-        promise="a multi-node job meets on two nodes of the DL1's Ubuntu AMI, without the accelerator",
-        stage="batch",
-        prove=platform_claims.batch_job,
+    _claim(
+        "job-batch",
+        "batch",
+        platform_claims.batch_job,
+        "a multi-node job meets on two nodes of the DL1's Ubuntu AMI, without the accelerator",
     ),
-    Claim(
-        name="stuck-batch",
-        promise="a job that cannot start says why, and ends when it is cancelled",
-        stage="batch",
-        prove=platform_claims.batch_stuck,
+    _claim(
+        "stuck-batch",
+        "batch",
+        platform_claims.batch_stuck,
+        "a job that cannot start says why, and ends when it is cancelled",
     ),
     _bakes("slurm", SLURM, "the AMI of Trn1's machines"),
-    Claim(
-        name="deploy-slurm",
-        promise="CloudFormation accepts the Slurm cluster, and PCS starts its login node alone",
-        stage="slurm",
-        prove=platform_claims.slurm_deployed,
+    _claim(
+        "deploy-slurm",
+        "slurm",
+        platform_claims.slurm_deployed,
+        "CloudFormation accepts the Slurm cluster, and PCS starts its login node alone",
     ),
-    Claim(
-        name="job-slurm",
-        promise="two workers start by a submission and run a job under Slurm",
-        stage="slurm",
-        prove=platform_claims.slurm_job,
+    _claim(
+        "job-slurm",
+        "slurm",
+        platform_claims.slurm_job,
+        "two workers start by a submission and run a job under Slurm",
     ),
-    Claim(
-        name="idle-slurm",
-        promise="PCS takes workers back that have no job",
-        stage="slurm",
-        prove=platform_claims.given_back,
-    ),
+    _claim("idle-slurm", "slurm", platform_claims.given_back, "PCS takes workers back that have no job"),
     _deploys("sagemaker", SAGEMAKER, "the SageMaker cluster"),
-    Claim(
-        name="job-sagemaker",
-        promise="SageMaker starts one ml.m5.large for a training job, with the cluster's role and network",
-        stage="sagemaker",
-        prove=platform_claims.training_job,
+    _claim(
+        "job-sagemaker",
+        "sagemaker",
+        platform_claims.training_job,
+        "SageMaker starts one ml.m5.large for a training job, with the cluster's role and network",
     ),
 )
 NAMES = (*(claim.name for claim in CLAIMS), NOTHING_LEFT)
@@ -132,24 +109,16 @@ def write_report(
 ) -> None:
     """Write the report; `secrets` (account number, address) are blotted out, since the report is public."""
     where = f"a yard, so it proves nothing about AWS ({region})" if is_yard else f"AWS, {region}"
-    lines = [
-        "# Tried in the yard" if is_yard else "# Confirmed on AWS",
-        "",
-        f"Written by `scripts/acceptance` on {now()}, against {where}.",
-        "",
-        "| Claim | Outcome | Seen |",
-        "|---|---|---|",
-    ]
-    for name, promise in promises():
-        proof = proofs.get(name)
-        outcome, seen = (proof.outcome, proof.seen) if proof else ("not tried", "it was not asked for")
-        lines.append(f"| {promise} | {outcome} | {_cell(seen)} |")
+    title = "Tried in the yard" if is_yard else "Confirmed on AWS"
+    found = ((promise, proofs.get(name, not_tried("it was not asked for"))) for name, promise in promises())
+    rows = table((promise, proof.outcome, _cell(proof.seen)) for promise, proof in found)
+    text = f"# {title}\n\nWritten by `scripts/acceptance` on {now()}, against {where}.\n\n"
+    text += f"| Claim | Outcome | Seen |\n|---|---|---|\n{rows}"
     for name, promise in promises():
         if name in proofs and proofs[name].evidence:
-            lines += ("", f"## {promise}", "", "| Request | Id | At (UTC) |", "|---|---|---|")
-            for each in proofs[name].evidence[-_MOST_EVIDENCE:]:
-                lines.append(f"| `{_cell(each.what)}` | {each.request_id} | {each.at} |")
-    text = "\n".join([*lines, ""])
+            last = proofs[name].evidence[-_MOST_EVIDENCE:]
+            rows = table((f"`{_cell(each.what)}`", each.request_id, each.at) for each in last)
+            text += f"\n## {promise}\n\n| Request | Id | At (UTC) |\n|---|---|---|\n{rows}"
     for secret in filter(None, secrets):
         text = text.replace(secret, "…")
     path.write_text(text, encoding="utf-8")

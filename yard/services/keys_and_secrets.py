@@ -93,17 +93,13 @@ PROVIDERS: Mapping[str, Provider] = {
                 "KeyRotationEnabled"
             ],
         },
-        accepts=frozenset({"BypassPolicyLockoutSafetyCheck"}),
+        accepts="BypassPolicyLockoutSafetyCheck",
     ),
     "AWS::KMS::Alias": ApiResource(
         service="kms",
         create_call=shaped("create_alias"),
         identity=prop("AliasName"),
-        settings=(
-            changeable(
-                "TargetKeyId", put=call("update_alias", AliasName=ID, TargetKeyId=prop("TargetKeyId"))
-            ),
-        ),
+        settings=(changeable("TargetKeyId", put=shaped("update_alias", AliasName=ID)),),
         delete_call=call("delete_alias", AliasName=ID),
     ),
     "AWS::SecretsManager::Secret": ApiResource(
@@ -132,7 +128,7 @@ PROVIDERS: Mapping[str, Provider] = {
         # CloudFormation deletes a secret without a recovery window.
         delete_call=call("delete_secret", SecretId=ID, ForceDeleteWithoutRecovery=True),
         reads=mirrored("Description KmsKeyId Tags"),
-        accepts=frozenset({"GenerateSecretString"}),
+        accepts="GenerateSecretString",
     ),
     "AWS::SecretsManager::ResourcePolicy": ApiResource(
         service="secretsmanager",

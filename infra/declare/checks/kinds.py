@@ -30,9 +30,8 @@ _WIDEST_PREFIX = 8
 _CRON_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
 
-def ssh_from_named_networks(cluster: Cluster) -> Iterator[Problem]:
+def ssh_from_named_networks(cluster: MpiCluster) -> Iterator[Problem]:
     """Check the networks together: 0.0.0.0/1 and 128.0.0.0/1 are the internet."""
-    assert isinstance(cluster, MpiCluster)
     networks = [network for text in cluster.ssh_cidrs if (network := ipv4_network(text)) is not None]
     for text in cluster.ssh_cidrs:
         if ipv4_network(text) is None:
@@ -69,8 +68,7 @@ def no_capacity_block(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def times_of_the_clock(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, MpiCluster)
+def times_of_the_clock(cluster: MpiCluster) -> Iterator[Problem]:
     for where, text in (("start_at", cluster.start_at), ("stop_at", cluster.stop_at)):
         for field, (low, high) in zip((text or "").split(), _CRON_LIMITS, strict=False):
             wrong = [number for number in re.findall(r"\d+", field) if not low <= int(number) <= high]
@@ -92,8 +90,7 @@ def times_of_the_clock(cluster: Cluster) -> Iterator[Problem]:
 # Rules between settings of a Slurm cluster; rules.py lists them.
 
 
-def controller_with_room(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, SlurmCluster)
+def controller_with_room(cluster: SlurmCluster) -> Iterator[Problem]:
     size = cluster.controller
     if size is not None and cluster.max_nodes > most_workers(size):
         yield Problem(
@@ -114,9 +111,8 @@ def home_on_efs(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
+def login_node_of_one_architecture(cluster: SlurmCluster) -> Iterator[Problem]:
     """Check that the login node can run the workers' machine image."""
-    assert isinstance(cluster, SlurmCluster)
     login, worker = instance_type(login_type_of(cluster)), instance_type(cluster.instance_type)
     if login.architecture != worker.architecture:
         yield Problem(
@@ -142,8 +138,7 @@ def bought_by_sagemaker(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def wait_for_spot_alone(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, SageMakerCluster)
+def wait_for_spot_alone(cluster: SageMakerCluster) -> Iterator[Problem]:
     usual = defaults_of(SageMakerCluster)["spot_wait_hours"]
     if cluster.market is not Market.SPOT and cluster.spot_wait_hours != usual:
         yield Problem(
@@ -153,9 +148,8 @@ def wait_for_spot_alone(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def no_warm_pool_of_spot(cluster: Cluster) -> Iterator[Problem]:
+def no_warm_pool_of_spot(cluster: SageMakerCluster) -> Iterator[Problem]:
     """Refuse warm Spot instances, as SageMaker does for each job (developer guide, "Managed warm pools")."""
-    assert isinstance(cluster, SageMakerCluster)
     if cluster.warm_pool_minutes and cluster.market is Market.SPOT:
         yield Problem(
             where="warm_pool_minutes",
@@ -164,9 +158,8 @@ def no_warm_pool_of_spot(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def volume_on_the_disks_of_the_host(cluster: Cluster) -> Iterator[Problem]:
+def volume_on_the_disks_of_the_host(cluster: SageMakerCluster) -> Iterator[Problem]:
     """Check the size with local storage, which replaces the volume (API reference, ResourceConfig)."""
-    assert isinstance(cluster, SageMakerCluster)
     local = instance_type(cluster.instance_type).local_storage_gb
     if local and cluster.volume_gb > local:
         yield Problem(
@@ -186,9 +179,8 @@ def files_that_training_mounts(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def training_image_of_the_region(cluster: Cluster) -> Iterator[Problem]:
+def training_image_of_the_region(cluster: SageMakerCluster) -> Iterator[Problem]:
     """Check that AWS has an image for the region and the devices of the type."""
-    assert isinstance(cluster, SageMakerCluster)
     try:
         training_image(cluster)
     except NoPublishedImage as error:

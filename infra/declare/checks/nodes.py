@@ -66,13 +66,12 @@ def type_with_images(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(where=where, message=message, hint=hint)
 
 
-def ami_of_the_table(cluster: Cluster) -> Iterator[Problem]:
+def ami_of_the_table(cluster: NodeCluster) -> Iterator[Problem]:
     """Check that the AMI's settings name one known image, and all the same.
 
     Our bakes hold what joins a cluster, ends a lost node and runs around jobs; user data brings it to those
     AMIs of AWS's in the table. Nodes of any other AMI are billed until somebody notices them.
     """
-    assert isinstance(cluster, NodeCluster)
     fitting = fitting_images(type(cluster), instance_type(cluster.instance_type))
     if not fitting or cluster.machine_image not in (None, *node_images()):
         return  # another rule refuses the type, or the name
@@ -136,9 +135,8 @@ def _another_image(cluster: NodeCluster, image: str) -> Problem | None:
     )
 
 
-def software_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
+def software_of_the_ami(cluster: NodeCluster) -> Iterator[Problem]:
     """Check that the AMI has what the kind, and the type's accelerators and processors, need."""
-    assert isinstance(cluster, NodeCluster)
     image, type_ = image_of_nodes(cluster), instance_type(cluster.instance_type)
     fitting = fitting_images(type(cluster), type_)
     if image is None or not fitting or image in fitting:
@@ -166,9 +164,8 @@ def _why_unfit(cluster: NodeCluster, image: str, type_: InstanceType) -> str:
     return f"which AWS Batch takes for GPU types alone ({found.batch_image_type})"
 
 
-def mpi_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
+def mpi_of_the_ami(cluster: MpiCluster) -> Iterator[Problem]:
     """Check that nodes have the MPI that starts the processes."""
-    assert isinstance(cluster, MpiCluster)
     held = [mpi for mpi in Mpi if mpi in _held(cluster)]
     if held and cluster.mpi not in held:
         yield Problem(
@@ -178,9 +175,8 @@ def mpi_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def lustre_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
+def lustre_of_the_ami(cluster: NodeCluster) -> Iterator[Problem]:
     """Check that nodes can mount the declared Lustre: without its client they fail at boot."""
-    assert isinstance(cluster, NodeCluster)
     where, instead = (
         ("scratch", False) if isinstance(cluster, SlurmCluster) else ("file_system", FileSystem.EFS)
     )
@@ -193,9 +189,8 @@ def lustre_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
+def container_of_the_type(cluster: BatchCluster) -> Iterator[Problem]:
     """Check that the container image is for the node's processors and accelerators."""
-    assert isinstance(cluster, BatchCluster)
     type_, image = instance_type(cluster.instance_type), container_of(cluster)
     if cluster.image not in (None, *container_names(CONTAINERS)) or not fitting_images(BatchCluster, type_):
         return  # another rule refuses the name, or the type
@@ -227,9 +222,8 @@ def _unpublished(cluster: BatchCluster | SlurmCluster) -> Iterator[Problem]:
         yield Problem(where=where, message=f"cannot be used: {error.message}", hint=error.hint)
 
 
-def container_on_slurm(cluster: Cluster) -> Iterator[Problem]:
+def container_on_slurm(cluster: SlurmCluster) -> Iterator[Problem]:
     """Check that ranks on AWS's own AMI have a container, and that nodes can fetch what runs it."""
-    assert isinstance(cluster, SlurmCluster)
     if STARTS_CONTAINERS not in _held(cluster):
         return
     yield from _unpublished(cluster)

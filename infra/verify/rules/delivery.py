@@ -12,8 +12,10 @@ from slipway.infra.verify.rules.template import (
     Properties,
     Template,
     as_list,
+    checks,
     logical_id,
     resources,
+    rule,
     services_in,
 )
 from slipway.jobs.words.names import CLUSTER_TAG
@@ -29,6 +31,7 @@ _KEY_USE = ("kms:Decrypt", "kms:GenerateDataKey")
 _SOURCES = ("aws:sourceaccount", "aws:sourcearn", "aws:sourceowner")
 
 
+@rule("delivery-topic")
 def topics_admit_publishers(template: Template) -> Iterator[Finding]:
     """Require an Allow for each publisher; a topic without a policy accepts only its owner's alarms."""
     policies = {
@@ -41,11 +44,10 @@ def topics_admit_publishers(template: Template) -> Iterator[Finding]:
         if statements is None and service == _ALARMS:
             continue
         if not any(_admits(statement, service, ("sns:Publish",)) for statement in statements or ()):
-            yield Finding(
-                where=source, message=f"publishes to {topic}, whose policy does not allow {service}; allow it"
-            )
+            yield Finding(source, f"publishes to {topic}, whose policy does not allow {service}; allow it")
 
 
+@rule("delivery-key")
 def keys_admit_publishers(template: Template) -> Iterator[Finding]:
     """Require use of the topic's key, if the key is in this template."""
     keys = {name: _statements(each.get("KeyPolicy")) for name, each in resources(template, _KEY)}
@@ -53,29 +55,26 @@ def keys_admit_publishers(template: Template) -> Iterator[Finding]:
     for topic, service, source in _publishers(template):
         key = topics.get(topic, {}).get("KmsMasterKeyId")
         if key == "alias/aws/sns":
-            message = (
-                f"publishes to {topic}, encrypted with AWS's own key, which admits no service; use another"
-            )
-            yield Finding(where=source, message=message)
+            words = "encrypted with AWS's own key, which admits no service; use another"
+            yield Finding(source, f"publishes to {topic}, {words}")
         statements = keys.get(logical_id(key) or "")
         if statements is not None and not any(
             _admits(statement, service, _KEY_USE) for statement in statements
         ):
-            message = f"publishes to {topic}, whose key does not allow {service} {' and '.join(_KEY_USE)}"
-            yield Finding(where=source, message=message)
+            words = f"whose key does not allow {service} {' and '.join(_KEY_USE)}"
+            yield Finding(source, f"publishes to {topic}, {words}")
 
 
-def keys_ask_events_for_no_source(template: Template) -> Iterator[Finding]:
+@checks("delivery-key-source", _KEY)
+def keys_ask_events_for_no_source(properties: Properties) -> Iterator[str]:
     """Refuse a condition on what EventBridge does not send to KMS: it would drop every message."""
-    for name, properties in resources(template, _KEY):
-        for statement in _statements(properties.get("KeyPolicy")):
-            asked = {key.lower() for test in statement.get("Condition", {}).values() for key in test}
-            if _EVENTS in services_in(statement) and asked.intersection(_SOURCES):
-                yield Finding(
-                    where=name,
-                    message=f"asks {_EVENTS} for its source, which EventBridge does not tell KMS; "
-                    "drop the condition, and limit the topic instead",
-                )
+    for statement in _statements(properties.get("KeyPolicy")):
+        asked = {key.lower() for test in statement.get("Condition", {}).values() for key in test}
+        if _EVENTS in services_in(statement) and asked.intersection(_SOURCES):
+            yield (
+                f"asks {_EVENTS} for its source, which EventBridge does not tell KMS; "
+                "drop the condition, and limit the topic instead"
+            )
 
 
 def _publishers(template: Template) -> Iterator[tuple[str, str, str]]:
@@ -116,27 +115,28 @@ def _covers(allowed: set[str], action: str) -> bool:
 # No custom resource may be hidden in a template; its budget must count by our tag, and send e-mails.
 
 
+@rule("nothing-hidden")
 def nothing_runs_hidden(template: Template) -> Iterator[Finding]:
     """Refuse custom resources: each is a Lambda with its own rights, which can fail unseen."""
     hidden = resources(template, "Custom::", "AWS::Lambda::", "AWS::CloudFormation::CustomResource")
     for name, _ in hidden:
-        yield Finding(where=name, message="is a Lambda or a custom resource; none is allowed, replace it")
+        yield Finding(name, "is a Lambda or a custom resource; none is allowed, replace it")
 
 
-def budget_tells_somebody(template: Template) -> Iterator[Finding]:
-    for name, properties in resources(template, "AWS::Budgets::Budget"):
-        told = [
-            subscriber.get("SubscriptionType")
-            for each in properties.get("NotificationsWithSubscribers", [])
-            for subscriber in each.get("Subscribers", [])
-        ]
-        if "EMAIL" not in told:
-            yield Finding(where=name, message="has no notification by e-mail")
+@checks("budget-tells", "AWS::Budgets::Budget")
+def budget_tells_somebody(properties: Properties) -> Iterator[str]:
+    told = [
+        subscriber.get("SubscriptionType")
+        for each in properties.get("NotificationsWithSubscribers", [])
+        for subscriber in each.get("Subscribers", [])
+    ]
+    if "EMAIL" not in told:
+        yield "has no notification by e-mail"
 
 
-def budget_counts_by_our_tag(template: Template) -> Iterator[Finding]:
+@checks("budget-counts", "AWS::Budgets::Budget")
+def budget_counts_by_our_tag(properties: Properties) -> Iterator[str]:
     """Require the tag that `slipway preflight` asks to activate: by another one, a budget counts nothing."""
-    for name, properties in resources(template, "AWS::Budgets::Budget"):
-        counted = as_list(properties.get("Budget", {}).get("CostFilters", {}).get("TagKeyValue"))
-        if not counted or not all(str(each).startswith(f"user:{CLUSTER_TAG}$") for each in counted):
-            yield Finding(where=name, message=f"has to count by the tag {CLUSTER_TAG}, and by no other")
+    counted = as_list(properties.get("Budget", {}).get("CostFilters", {}).get("TagKeyValue"))
+    if not counted or not all(str(each).startswith(f"user:{CLUSTER_TAG}$") for each in counted):
+        yield f"has to count by the tag {CLUSTER_TAG}, and by no other"

@@ -17,6 +17,7 @@ from slipway.infra.verify.rules.template import (
     launch_data,
     logical_id,
     resources,
+    rule,
 )
 from slipway.jobs.words.catalogue.instances import find_instance_type
 
@@ -24,6 +25,7 @@ _POOL = "AWS::Batch::ComputeEnvironment"
 _PCS_GROUP = "AWS::PCS::ComputeNodeGroup"
 
 
+@rule("efa-interfaces")
 def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
     """Check interfaces against the type: CloudFormation takes any, and EC2 refuses the launch."""
     types = _types_of_templates(template)
@@ -35,20 +37,20 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
             interface.get("InterfaceType", "interface") for interface in interfaces
         } - _INTERFACE_TYPES:
             allowed = ", ".join(sorted(_INTERFACE_TYPES))
-            yield Finding(where=name, message=f"InterfaceType is {sort}; allowed are {allowed}")
+            yield Finding(name, f"InterfaceType is {sort}; allowed are {allowed}")
         count = len(efa_interfaces(data))
         for instance_type in types.get(name, ()):
             known = find_instance_type(instance_type)
             most = known.efa_interfaces if known else 0
             if count > most:
                 allowed = f"{instance_type} has {most}"
-                yield Finding(where=name, message=f"opens {count} EFA interfaces; {allowed}")
+                yield Finding(name, f"opens {count} EFA interfaces; {allowed}")
             without = known.first_efa_card if known else 0
             if any(each.get("NetworkCardIndex", 0) < without for each in efa_interfaces(data)):
-                message = f"opens EFA on card 0; on {instance_type} it begins at card {without}"
-                yield Finding(where=name, message=message)
+                yield Finding(name, f"opens EFA on card 0; on {instance_type} it begins at card {without}")
 
 
+@rule("efa-groups")
 def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
     """Require every group as its own source and destination: 0.0.0.0/0 does not cover EFA."""
     open_in = self_rules(template, "AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId")
@@ -65,9 +67,10 @@ def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
             ]
             if missing:
                 what = f"EFA group {group} has no rule for all traffic with itself: {' and '.join(missing)}"
-                yield Finding(where=name, message=f"{what}; add it in the group's template")
+                yield Finding(name, f"{what}; add it in the group's template")
 
 
+@rule("efa-together")
 def nodes_are_close(template: Template) -> Iterator[Finding]:
     """Require one cluster placement group for nodes with EFA; a capacity block is close by itself."""
     for name, properties in resources(template, _POOL):
@@ -76,9 +79,9 @@ def nodes_are_close(template: Template) -> Iterator[Finding]:
         if not efa_interfaces(data):
             continue
         if len(as_list(pool.get("Subnets"))) != 1:
-            yield Finding(where=name, message="nodes with EFA need exactly one subnet: EFA ends at its zone")
+            yield Finding(name, "nodes with EFA need exactly one subnet: EFA ends at its zone")
         if not is_capacity_block(data) and not in_cluster_group(template, pool.get("PlacementGroup")):
-            yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
+            yield Finding(name, "nodes with EFA need a placement group of strategy cluster")
 
 
 def self_rules(template: Template, resource_type: str, other_end: str) -> set[str]:

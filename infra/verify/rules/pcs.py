@@ -9,11 +9,13 @@ from slipway.infra.verify.rules.template import (
     Properties,
     Template,
     as_list,
+    checks,
     efa_interfaces,
     in_cluster_group,
     launch_data,
     logical_id,
     resources,
+    rule,
 )
 
 _CLUSTER = "AWS::PCS::Cluster"
@@ -21,6 +23,7 @@ _GROUP = "AWS::PCS::ComputeNodeGroup"
 _PATH = "/aws-pcs/"
 
 
+@rule("pcs-roles")
 def roles_are_for_pcs(template: Template) -> Iterator[Finding]:
     """Require the path by which AWS PCS recognises a role that it may pass on, or its prefix."""
     profiles = dict(resources(template, "AWS::IAM::InstanceProfile"))
@@ -29,19 +32,20 @@ def roles_are_for_pcs(template: Template) -> Iterator[Finding]:
         profile = profiles.get(_attribute_of(properties.get("IamInstanceProfileArn")), {})
         held = [roles.get(logical_id(role) or "", {}) for role in as_list(profile.get("Roles"))]
         if not held or not all(map(_is_for_pcs, (profile, *held))):
-            yield Finding(where=name, message=f"its instance profile and role need the path {_PATH}")
+            yield Finding(name, f"its instance profile and role need the path {_PATH}")
 
 
-def machines_are_named(template: Template) -> Iterator[Finding]:
+@checks("pcs-machines-named", _GROUP)
+def machines_are_named(properties: Properties) -> Iterator[str]:
     """Require an image and a version of the template: without them, the newest is used."""
-    for name, properties in resources(template, _GROUP):
-        if not properties.get("AmiId"):
-            yield Finding(where=name, message="names no AmiId; take the one that the bakery published")
-        version = properties.get("CustomLaunchTemplate", {}).get("Version", "$Default")
-        if version in ("$Default", "$Latest"):
-            yield Finding(where=name, message=f"starts version {version} of its template; use the attribute")
+    if not properties.get("AmiId"):
+        yield "names no AmiId; take the one that the bakery published"
+    version = properties.get("CustomLaunchTemplate", {}).get("Version", "$Default")
+    if version in ("$Default", "$Latest"):
+        yield f"starts version {version} of its template; use the attribute"
 
 
+@rule("pcs-close")
 def workers_are_close(template: Template) -> Iterator[Finding]:
     """Require one subnet and a cluster placement group for EFA; a capacity block is close by itself."""
     for name, properties in resources(template, _GROUP):
@@ -49,48 +53,47 @@ def workers_are_close(template: Template) -> Iterator[Finding]:
         if not efa_interfaces(data):
             continue
         if len(as_list(properties.get("SubnetIds"))) != 1:
-            yield Finding(where=name, message="nodes with EFA need exactly one subnet: EFA ends at its zone")
+            yield Finding(name, "nodes with EFA need exactly one subnet: EFA ends at its zone")
         placed = in_cluster_group(template, data.get("Placement", {}).get("GroupName"))
         if not placed and properties.get("PurchaseOption") != "CAPACITY_BLOCK":
-            yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
+            yield Finding(name, "nodes with EFA need a placement group of strategy cluster")
 
 
+@rule("pcs-nothing-idle")
 def nothing_stays_but_the_login_node(template: Template) -> Iterator[Finding]:
     """Allow one machine that no job asked for; every other must end when it idles."""
     for name, properties in resources(template, _GROUP):
         fewest = properties.get("ScalingConfiguration", {}).get("MinInstanceCount")
         most = properties.get("ScalingConfiguration", {}).get("MaxInstanceCount")
         if fewest not in (0, 1) or (fewest == 1 and most != 1):
-            yield Finding(where=name, message=f"keeps {fewest} machines without a job; start from none")
+            yield Finding(name, f"keeps {fewest} machines without a job; start from none")
     for name, properties in resources(template, _CLUSTER):
         if not properties.get("SlurmConfiguration", {}).get("ScaleDownIdleTimeInSeconds"):
-            yield Finding(where=name, message="says no ScaleDownIdleTimeInSeconds; idle machines are billed")
+            yield Finding(name, "says no ScaleDownIdleTimeInSeconds; idle machines are billed")
 
 
-def accounts_are_kept(template: Template) -> Iterator[Finding]:
+@checks("pcs-accounts", _CLUSTER)
+def accounts_are_kept(properties: Properties) -> Iterator[str]:
     """Require accounting: without it ended jobs are forgotten, and `slipway status` cannot show them."""
-    for name, properties in resources(template, _CLUSTER):
-        accounting = properties.get("SlurmConfiguration", {}).get("Accounting", {})
-        if accounting.get("Mode") != "STANDARD":
-            yield Finding(where=name, message="keeps no accounts: set Accounting.Mode to STANDARD")
+    accounting = properties.get("SlurmConfiguration", {}).get("Accounting", {})
+    if accounting.get("Mode") != "STANDARD":
+        yield "keeps no accounts: set Accounting.Mode to STANDARD"
 
 
-def devices_agree(template: Template) -> Iterator[Finding]:
+@checks("pcs-devices", _GROUP)
+def devices_agree(properties: Properties) -> Iterator[str]:
     """Require each device in both of Slurm's files: in one alone, it drains every node or is unavailable."""
-    for name, properties in resources(template, _GROUP):
-        slurm = properties.get("SlurmConfiguration", {})
-        if any(each.get("Name") == "gpu" for each in as_list(slurm.get("GresCustomSettings"))):
-            yield Finding(where=name, message="has a record of gpu: AWS PCS makes it from the instance type")
-        present = {
-            f"{each.get('Name')}:{each.get('Count')}" for each in as_list(slurm.get("GresCustomSettings"))
-        }
-        said = {
-            each.get("ParameterValue")
-            for each in as_list(slurm.get("SlurmCustomSettings"))
-            if each.get("ParameterName") == "Gres"
-        }
-        if present != said:
-            yield Finding(where=name, message=f"gres.conf has {sorted(present)}, Gres says {sorted(said)}")
+    slurm = properties.get("SlurmConfiguration", {})
+    if any(each.get("Name") == "gpu" for each in as_list(slurm.get("GresCustomSettings"))):
+        yield "has a record of gpu: AWS PCS makes it from the instance type"
+    present = {f"{each.get('Name')}:{each.get('Count')}" for each in as_list(slurm.get("GresCustomSettings"))}
+    said = {
+        each.get("ParameterValue")
+        for each in as_list(slurm.get("SlurmCustomSettings"))
+        if each.get("ParameterName") == "Gres"
+    }
+    if present != said:
+        yield f"gres.conf has {sorted(present)}, Gres says {sorted(said)}"
 
 
 def _is_for_pcs(named: Properties) -> bool:

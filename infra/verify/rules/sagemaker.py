@@ -10,8 +10,10 @@ from slipway.infra.verify.rules.template import (
     Properties,
     Template,
     as_list,
+    checks,
     logical_id,
     resources,
+    rule,
     services_in,
 )
 
@@ -27,17 +29,16 @@ _STANDING = (
 )
 
 
-def role_is_for_this_account(template: Template) -> Iterator[Finding]:
+@checks("sagemaker-role", "AWS::IAM::Role")
+def role_is_for_this_account(properties: Properties) -> Iterator[str]:
     """Require the source account: without it SageMaker uses the role for any account that names it."""
-    for name, properties in resources(template, "AWS::IAM::Role"):
-        for statement in as_list(properties.get("AssumeRolePolicyDocument", {}).get("Statement")):
-            asked = {key for test in statement.get("Condition", {}).values() for key in test}
-            if _PRINCIPAL in services_in(statement) and not asked & {"aws:SourceAccount", "aws:SourceArn"}:
-                yield Finding(
-                    where=name, message=f"lets {_PRINCIPAL} in for any account; ask aws:SourceAccount"
-                )
+    for statement in as_list(properties.get("AssumeRolePolicyDocument", {}).get("Statement")):
+        asked = {key for test in statement.get("Condition", {}).values() for key in test}
+        if _PRINCIPAL in services_in(statement) and not asked & {"aws:SourceAccount", "aws:SourceArn"}:
+            yield f"lets {_PRINCIPAL} in for any account; ask aws:SourceAccount"
 
 
+@rule("sagemaker-group")
 def group_lets_itself_through(template: Template) -> Iterator[Finding]:
     """Require all traffic within a group that SageMaker puts instances in: EFA and NCCL need both ways."""
     own = {name for name, _ in resources(template, _GROUP)}
@@ -47,17 +48,16 @@ def group_lets_itself_through(template: Template) -> Iterator[Finding]:
         if _MAKES_INTERFACES not in as_list(statement.get("Action")):
             continue
         for group in sorted(own & set(_names_in(statement.get("Resource"))) - (open_in & open_out)):
-            yield Finding(
-                where=name,
-                message=f"puts instances into {group}, which lacks a rule for all traffic with itself",
-            )
+            lacks = "lacks a rule for all traffic with itself"
+            yield Finding(name, f"puts instances into {group}, which {lacks}")
 
 
+@rule("sagemaker-nothing-stands")
 def nothing_stands(template: Template) -> Iterator[Finding]:
     """Refuse what is billed until somebody deletes it; a training job ends by itself."""
-    for sort in _STANDING:
-        for name, _ in resources(template, sort):
-            yield Finding(where=name, message=f"is an {sort}, billed until it is deleted; train in jobs")
+    for name, _ in resources(template, *_STANDING):
+        sort = template["Resources"][name]["Type"]
+        yield Finding(name, f"is an {sort}, billed until it is deleted; train in jobs")
 
 
 def _policies(template: Template) -> Iterator[tuple[str, Properties]]:

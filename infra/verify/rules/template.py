@@ -4,22 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Template = Mapping[str, Any]  # JSON of any shape
 Properties = Mapping[str, Any]
 LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """Says what is wrong and what to do; `where` is the logical id of the resource."""
 
     where: str
     message: str
 
 
-Rule = Callable[[Template], Iterator[Finding]]
+Find = Callable[[Template], Iterator[Finding]]
+Check = Callable[[Properties], Iterator[str]]
+Source = Callable[[Template], Iterator[tuple[str, Properties]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Finds in a template what must not be; its module need not list it anywhere."""
+
+    name: str
+    find: Find
+
+    def __call__(self, template: Template) -> Iterator[Finding]:
+        return self.find(template)
+
+
+def rule(name: str) -> Callable[[Find], Rule]:
+    """Make a rule of a function of the whole template."""
+    return lambda find: Rule(name=name, find=find)
+
+
+def checks(name: str, *types: str, source: Source | None = None) -> Callable[[Check], Rule]:
+    """Make a rule of a check on one resource: on each of these types, or on what `source` yields."""
+    looked_at = source or (lambda template: resources(template, *types))
+
+    def rule_of(check: Check) -> Rule:
+        def find(template: Template) -> Iterator[Finding]:
+            for where, properties in looked_at(template):
+                yield from (Finding(where, message) for message in check(properties))
+
+        return Rule(name=name, find=find)
+
+    return rule_of
 
 
 def resources(template: Template, *types: str) -> Iterator[tuple[str, Properties]]:
@@ -71,17 +102,3 @@ def services_in(statement: Properties) -> list[Any]:
     """Return the services that are principals of a policy's statement."""
     principal = statement.get("Principal")
     return as_list(principal.get("Service")) if isinstance(principal, Mapping) else as_list(principal)
-
-
-def multi_node_jobs(template: Template) -> Iterator[tuple[str, Properties]]:
-    for name, properties in resources(template, "AWS::Batch::JobDefinition"):
-        if properties.get("Type") == "multinode":
-            yield name, properties
-
-
-def job_containers(properties: Properties) -> Iterator[Properties]:
-    """Yield the container of every node range, or the one of a single-node job."""
-    ranges = properties.get("NodeProperties", {}).get("NodeRangeProperties", [])
-    yield from (each["Container"] for each in ranges if "Container" in each)
-    if "ContainerProperties" in properties:
-        yield properties["ContainerProperties"]

@@ -11,7 +11,17 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_network
 
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.infra.verify.rules.template import (
+    Finding,
+    Properties,
+    Source,
+    Template,
+    as_list,
+    checks,
+    logical_id,
+    resources,
+    rule,
+)
 
 _GROUP = "AWS::EC2::SecurityGroup"
 _WIDEST_PREFIX = 8
@@ -19,36 +29,45 @@ _SSH = 22
 _HTTPS = 443
 
 
-def nothing_in_from_anywhere(template: Template) -> Iterator[Finding]:
-    for name, rule in _rules(template, "Ingress"):
-        if _is_anywhere(rule):
-            yield Finding(where=name, message="lets the internet in; name a group or a private range")
+def _rules(way: str) -> Source:
+    """Return the source of a way's rules, Ingress or Egress: those by themselves, then those in a group."""
+
+    def rules(template: Template) -> Iterator[tuple[str, Properties]]:
+        yield from resources(template, f"AWS::EC2::SecurityGroup{way}")
+        for name, properties in resources(template, _GROUP):
+            yield from ((name, rule) for rule in as_list(properties.get(f"SecurityGroup{way}")))
+
+    return rules
 
 
-def no_ssh(template: Template) -> Iterator[Finding]:
+@checks("traffic-no-internet-in", source=_rules("Ingress"))
+def nothing_in_from_anywhere(rule: Properties) -> Iterator[str]:
+    if _is_anywhere(rule):
+        yield "lets the internet in; name a group or a private range"
+
+
+@checks("traffic-no-ssh", source=_rules("Ingress"))
+def no_ssh(rule: Properties) -> Iterator[str]:
     """Refuse port 22 by address unless it is opened alone, as a declaration asks for it."""
-    for name, rule in _rules(template, "Ingress"):
-        by_address = "CidrIp" in rule or "CidrIpv6" in rule
-        first, last = rule.get("FromPort", 0), rule.get("ToPort", 65535)
-        opened = rule.get("IpProtocol") == "-1" or first <= _SSH <= last
-        if by_address and opened and (first, last) != (_SSH, _SSH):
-            yield Finding(
-                where=name, message="opens port 22 and others; nodes are reached by Session Manager"
-            )
+    by_address = "CidrIp" in rule or "CidrIpv6" in rule
+    first, last = rule.get("FromPort", 0), rule.get("ToPort", 65535)
+    opened = rule.get("IpProtocol") == "-1" or first <= _SSH <= last
+    if by_address and opened and (first, last) != (_SSH, _SSH):
+        yield "opens port 22 and others; nodes are reached by Session Manager"
 
 
-def only_https_out_to_anywhere(template: Template) -> Iterator[Finding]:
-    for name, rule in _rules(template, "Egress"):
-        ports = (rule.get("FromPort"), rule.get("ToPort"))
-        if _is_anywhere(rule) and ports != (_HTTPS, _HTTPS):
-            yield Finding(where=name, message="lets more than HTTPS out to the internet")
+@checks("traffic-https-out", source=_rules("Egress"))
+def only_https_out_to_anywhere(rule: Properties) -> Iterator[str]:
+    ports = (rule.get("FromPort"), rule.get("ToPort"))
+    if _is_anywhere(rule) and ports != (_HTTPS, _HTTPS):
+        yield "lets more than HTTPS out to the internet"
 
 
-def egress_is_said(template: Template) -> Iterator[Finding]:
+@checks("traffic-egress-said", _GROUP)
+def egress_is_said(properties: Properties) -> Iterator[str]:
     """Require a list of egress: EC2 gives a group without one a rule that allows everything."""
-    for name, properties in resources(template, _GROUP):
-        if not properties.get("SecurityGroupEgress"):
-            yield Finding(where=name, message="lists no egress, which allows all of it; list what is needed")
+    if not properties.get("SecurityGroupEgress"):
+        yield "lists no egress, which allows all of it; list what is needed"
 
 
 def _is_anywhere(rule: Properties) -> bool:
@@ -59,13 +78,6 @@ def _is_anywhere(rule: Properties) -> bool:
     )
 
 
-def _rules(template: Template, way: str) -> Iterator[tuple[str, Properties]]:
-    """Yield each rule of a way, Ingress or Egress: those by themselves, then those in a group."""
-    yield from resources(template, f"AWS::EC2::SecurityGroup{way}")
-    for name, properties in resources(template, _GROUP):
-        yield from ((name, rule) for rule in as_list(properties.get(f"SecurityGroup{way}")))
-
-
 # Nodes trust each other by a secret that only they can read, and by known host keys. These words of
 # ssh_config(5) turn the check off, or name a file of known hosts that keeps nothing.
 _UNCHECKED = re.compile(
@@ -73,14 +85,15 @@ _UNCHECKED = re.compile(
 )
 
 
-def host_keys_are_checked(template: Template) -> Iterator[Finding]:
+@checks("trust-host-keys", "AWS::EC2::LaunchTemplate", "AWS::SSM::Document")
+def host_keys_are_checked(properties: Properties) -> Iterator[str]:
     """Check user data and documents: without known keys, ssh believes whoever answers first."""
-    for name, properties in resources(template, "AWS::EC2::LaunchTemplate", "AWS::SSM::Document"):
-        found = _UNCHECKED.search(json.dumps(properties))
-        if found:
-            yield Finding(where=name, message=f"says {found[0]!r}; ssh must check host keys")
+    found = _UNCHECKED.search(json.dumps(properties))
+    if found:
+        yield f"says {found[0]!r}; ssh must check host keys"
 
 
+@rule("trust-secrets-closed")
 def secrets_are_closed(template: Template) -> Iterator[Finding]:
     """Require our key, a text made by AWS, and denial to everybody who is not named."""
     closed = {
@@ -91,8 +104,8 @@ def secrets_are_closed(template: Template) -> Iterator[Finding]:
     }
     for name, properties in resources(template, "AWS::SecretsManager::Secret"):
         if "KmsKeyId" not in properties:
-            yield Finding(where=name, message="has no KmsKeyId; secrets are encrypted with our key")
+            yield Finding(name, "has no KmsKeyId; secrets are encrypted with our key")
         if "SecretString" in properties or "GenerateSecretString" not in properties:
-            yield Finding(where=name, message="has its text in the template; use GenerateSecretString")
+            yield Finding(name, "has its text in the template; use GenerateSecretString")
         if name not in closed:
-            yield Finding(where=name, message="has no resource policy that denies it to all but its readers")
+            yield Finding(name, "has no resource policy that denies it to all but its readers")

@@ -14,7 +14,7 @@ import pytest
 
 from slipway.yard.cloudformation.api import api
 from slipway.yard.cloudformation.engine.engine import StackEngine
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Resource
 from slipway.yard.errors import ApiError
 
 # A topic changes in place by DisplayName, and is replaced when TopicName changes.
@@ -99,8 +99,6 @@ class FakeCloud:
 
 class FakeProvider:
     """Provide any type. Its attribute Arn names the resource; Echo.X returns the property X."""
-
-    fidelity = Fidelity.RECORDED
 
     def __init__(self, cloud: FakeCloud, resource_type: str) -> None:
         self.cloud = cloud

@@ -16,8 +16,8 @@ from slipway.yard.cloudformation.engine import changes, steps
 from slipway.yard.cloudformation.engine.records import Operation, Record, tags_for
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
-from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Stack, removal_order
-from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
+from slipway.yard.cloudformation.engine.stack import STACK_TYPE, removal_order
+from slipway.yard.cloudformation.engine.steps import StepFailed, Steps
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError, validation_error
 
@@ -26,23 +26,11 @@ NO_REPLACEMENT = "Replacement type updates not supported on stack with disable-r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class Deployment(Steps):
     """Runs one create or update; `verb` says which, and the stack's status is already <verb>_IN_PROGRESS."""
 
-    stack: Stack
     blueprint: Blueprint
-    operation: Operation
-    surroundings: EngineServices
     verb: str
-
-    @property
-    def steps(self) -> Steps:
-        return Steps(
-            stack=self.stack,
-            operation=self.operation,
-            surroundings=self.surroundings,
-            cancelled=self.stack.cancelled,
-        )
 
     def run(self) -> None:
         try:
@@ -84,9 +72,9 @@ class Deployment:
             )
             properties = resolve(planned, scope_of(self.stack, self.blueprint, self.surroundings), tags)
         except ApiError as error:
-            raise self.steps.refuse(planned, verb, error.message) from error
+            raise self.refuse(planned, verb, error.message) from error
         if current is None:
-            record = self.steps.create(planned, properties)
+            record = self.create(planned, properties)
         else:
             record = self._bring_up_to_date(current, planned, properties)
         with self.stack.lock:
@@ -106,25 +94,25 @@ class Deployment:
         replaces = changes.needs_replacement(current.type, current.properties, properties)
         action = "Update:Replace" if replaces else "Update:Modify"
         if self._is_denied(action, current):
-            raise self.steps.refuse(planned, "update", _denied(action, current.logical_id))
+            raise self.refuse(planned, "update", _denied(action, current.logical_id))
         if not replaces:
-            return self.steps.update(current, planned, properties)
+            return self.update(current, planned, properties)
         if self.stack.settings.disable_rollback:
-            raise self.steps.refuse(planned, "update", NO_REPLACEMENT)
-        return self.steps.replace(current, planned, properties)
+            raise self.refuse(planned, "update", NO_REPLACEMENT)
+        return self.replace(current, planned, properties)
 
     def _finish(self) -> None:
         self.surroundings.exports.hold(self.stack.stack_id, self.stack.name, self.blueprint.imports)
         left: list[str] = []
         if self.verb == "UPDATE":
-            self.stack.set_status(self.operation, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+            self._set_status("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
             left = self._clean_up()
         with self.stack.lock:
             if self._is_being_deleted:
                 return
             self.stack.settle()
             leftover = "Update successful. One or more resources could not be deleted." if left else None
-            self.stack.set_status(self.operation, f"{self.verb}_COMPLETE", leftover)
+            self._set_status(f"{self.verb}_COMPLETE", leftover)
 
     def _clean_up(self) -> list[str]:
         """Remove what the update replaced or no longer declares; return the names that could not go."""
@@ -138,8 +126,8 @@ class Deployment:
             successor = records.get(record.logical_id) if record in replaced else None
             policy = successor.update_replace_policy if successor else record.deletion_policy
             if policy.startswith("Retain"):
-                self.steps.skip(record)
-            elif not self.steps.delete_or_leave(record):
+                self.skip(record)
+            elif not self.delete_or_leave(record):
                 left.append(record.logical_id)
             if successor is None:
                 with self.stack.lock:
@@ -162,10 +150,10 @@ class Deployment:
         settings = self.stack.settings
         on_failure = settings.on_failure if self.verb == "CREATE" else "ROLLBACK"
         if settings.disable_rollback or on_failure == "DO_NOTHING":
-            self.stack.set_status(self.operation, f"{self.verb}_FAILED", reason)
+            self._set_status(f"{self.verb}_FAILED", reason)
             return lambda: None
         if on_failure == "DELETE":
-            self.stack.set_status(self.operation, "DELETE_IN_PROGRESS", reason)
+            self._set_status("DELETE_IN_PROGRESS", reason)
             return Teardown(stack=self.stack, operation=self.operation, surroundings=self.surroundings).run
         rollback = Rollback(
             stack=self.stack,

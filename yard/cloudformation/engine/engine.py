@@ -130,7 +130,12 @@ class StackEngine:
         stack.blueprint, stack.settings = blueprint, settings
         stack.updated_at = datetime.now(UTC) if verb == "UPDATE" else None
         deployment = Deployment(
-            stack=stack, blueprint=blueprint, operation=operation, surroundings=surroundings, verb=verb
+            stack=stack,
+            operation=operation,
+            surroundings=surroundings,
+            cancelled=stack.cancelled,
+            blueprint=blueprint,
+            verb=verb,
         )
         stack.set_status(operation, f"{verb}_IN_PROGRESS", "User Initiated")
         self.start(stack, operation, deployment.run)

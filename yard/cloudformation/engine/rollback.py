@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from slipway.yard.cloudformation.engine import steps
-from slipway.yard.cloudformation.engine.records import Operation, Record, tags_for
+from slipway.yard.cloudformation.engine.records import Record, tags_for
 from slipway.yard.cloudformation.engine.resolution import resolve, scope_of
-from slipway.yard.cloudformation.engine.stack import Snapshot, Stack, removal_order
-from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps, subject_of
+from slipway.yard.cloudformation.engine.stack import Snapshot, removal_order
+from slipway.yard.cloudformation.engine.steps import StepFailed, Steps
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.scope import waits_for
 from slipway.yard.errors import ApiError
@@ -23,17 +23,10 @@ SKIPPED = "Resource skipped during UpdateRollback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollback:
+class Rollback(Steps):
     """Rolls back; it has its own `operation`, so the CDK can distinguish it from the one that failed."""
 
-    stack: Stack
-    surroundings: EngineServices
-    operation: Operation
     retain_except_on_create: bool = False
-
-    @property
-    def steps(self) -> Steps:
-        return Steps(stack=self.stack, operation=self.operation, surroundings=self.surroundings)
 
     @property
     def prefix(self) -> str:
@@ -41,7 +34,7 @@ class Rollback:
         return "UPDATE_" if base and base.blueprint else ""
 
     def announce(self, reason: str) -> None:
-        self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_IN_PROGRESS", reason)
+        self._set_status(f"{self.prefix}ROLLBACK_IN_PROGRESS", reason)
 
     def run(self, skipped: Collection[str] | None = ()) -> None:
         """Roll back, but leave `skipped` resources as they are; None: all that cannot be restored."""
@@ -51,7 +44,7 @@ class Rollback:
             self._end_stuck(steps.failed("update", stuck))
             return
         if self.prefix:
-            self.stack.set_status(self.operation, "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")
+            self._set_status("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")
         left = self._remove_new(base)
         if left and not self.prefix:
             self._end_stuck(steps.failed("delete", left))
@@ -67,10 +60,10 @@ class Rollback:
             self.stack.base = None
             self.stack.doomed.clear()
             self.stack.dirty.clear()
-        self.stack.set_status(self.operation, status)
+        self._set_status(status)
 
     def _end_stuck(self, reason: str) -> None:
-        self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_FAILED", reason)
+        self._set_status(f"{self.prefix}ROLLBACK_FAILED", reason)
 
     def _restore(self, base: Snapshot, skipped: Collection[str] | None) -> list[str]:
         """Restore the earlier resources in their order; return the names of those that could not be."""
@@ -94,14 +87,14 @@ class Rollback:
         current = self.stack.records.get(old.logical_id, old)
         self.stack.dirty.pop(old.logical_id, None)
         subject = (old.logical_id, current.resource.physical_id, old.type)
-        self.stack.note(self.operation, subject, "UPDATE_COMPLETE", SKIPPED)
+        self._note(subject, "UPDATE_COMPLETE", SKIPPED)
 
     def _restore_one(self, base: Snapshot, planned: Planned) -> None:
         name = planned.declared.logical_id
         old, current = base.records[name], self.stack.records[name]
         if old.identity != current.identity:
             self.stack.doomed.append(current)
-            self.stack.note(self.operation, subject_of(old), "UPDATE_COMPLETE")
+            self._record(old, "UPDATE_COMPLETE")
             current = old
         properties = old.properties
         if waits_for(dict(planned.properties)):
@@ -113,9 +106,9 @@ class Rollback:
             record = replace(old, resource=current.resource, properties=properties)
             last = self.stack.latest.get(record.logical_id)
             if last is not None and last.status.endswith("_FAILED"):
-                self.stack.note(self.operation, subject_of(record), "UPDATE_COMPLETE")
+                self._record(record, "UPDATE_COMPLETE")
         else:
-            record = self.steps.update(current, planned, properties)
+            record = self.update(current, planned, properties)
         with self.stack.lock:
             self.stack.records[name] = record
 
@@ -138,12 +131,12 @@ class Rollback:
     def _remove(self, record: Record, *, is_new: bool) -> bool:
         retains = record.deletion_policy == "Retain" and is_new and not self.retain_except_on_create
         if retains:
-            self.steps.skip(record)
+            self.skip(record)
             return True
         if self.prefix:
-            return self.steps.delete_or_leave(record)
+            return self.delete_or_leave(record)
         try:
-            self.steps.delete(record)
+            self.delete(record)
         except StepFailed:
             return False
         return True
@@ -160,31 +153,22 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Teardown:
+class Teardown(Steps):
     """Deletes a stack, each resource before those that it depends on.
 
     `retained` names resources to keep; `is_forced` also keeps all that cannot be deleted.
     """
 
-    stack: Stack
-    operation: Operation
-    surroundings: EngineServices
     status_before: str = "DELETE_FAILED"  # the status to return to if the stack may not be deleted
     retained: Collection[str] = ()
     is_forced: bool = False
-
-    @property
-    def steps(self) -> Steps:
-        return Steps(stack=self.stack, operation=self.operation, surroundings=self.surroundings)
 
     def run(self) -> None:
         try:
             self.surroundings.exports.publish(self.stack.stack_id, self.stack.name, {})
         except ApiError as error:
             refusal = error.message.replace("Export", "Delete canceled. Cannot delete export", 1)
-            self.stack.set_status(
-                self.operation, self.status_before, refusal.replace(" cannot be deleted", "", 1)
-            )
+            self._set_status(self.status_before, refusal.replace(" cannot be deleted", "", 1))
             return
         left: list[str] = []
         blocked: set[str] = set()  # what those that could not be deleted depend on
@@ -195,7 +179,7 @@ class Teardown:
                 left.append(record.logical_id)
                 blocked.update(record.dependencies)
         if left:
-            self.stack.set_status(self.operation, "DELETE_FAILED", steps.failed("delete", left))
+            self._set_status("DELETE_FAILED", steps.failed("delete", left))
             return
         self.surroundings.exports.release(self.stack.stack_id)
         with self.stack.lock:
@@ -203,18 +187,18 @@ class Teardown:
             self.stack.base = None
             self.stack.doomed.clear()
             self.stack.deleted_at = datetime.now(UTC)
-            self.stack.set_status(self.operation, "DELETE_COMPLETE")
+            self._set_status("DELETE_COMPLETE")
 
     def _remove(self, record: Record) -> bool:
         if record.deletion_policy.startswith("Retain") or record.logical_id in self.retained:
-            self.steps.skip(record)
+            self.skip(record)
         else:
             try:
-                self.steps.delete(record)
+                self.delete(record)
             except StepFailed:
                 if not self.is_forced:
                     return False
-                self.steps.skip(record)
+                self.skip(record)
         with self.stack.lock:
             if self.stack.records.get(record.logical_id) is record:
                 del self.stack.records[record.logical_id]

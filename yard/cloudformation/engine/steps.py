@@ -52,7 +52,7 @@ class EngineServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The steps of one operation on one stack."""
+    """The steps of one operation on one stack, of which deployments, rollbacks and teardowns are made."""
 
     stack: Stack
     operation: Operation
@@ -90,7 +90,7 @@ class Steps:
         provider = self.surroundings.providers(old.type)
         self.stack.dirty[old.logical_id] = properties
         with self._failing(subject_of(old), "update"):
-            context = execution.begun(self._context(LogicalResource.of(old)), provider, "update", properties)
+            context = execution.begun(self._context(LogicalResource.of(old)), "update", properties)
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
         updated = self._kept(planned, properties, resource, old.default_name)
@@ -111,8 +111,7 @@ class Steps:
         self._record(record, "DELETE_IN_PROGRESS")
         with self._failing(subject_of(record), "delete"):
             provider = self.surroundings.providers(record.type)
-            plain = self._context(LogicalResource.of(record))
-            context = execution.begun(plain, provider, "delete", record.properties)
+            context = execution.begun(self._context(LogicalResource.of(record)), "delete", record.properties)
             provider.delete(context, record.resource, record.properties)
         self._record(record, "DELETE_COMPLETE")
 
@@ -136,7 +135,7 @@ class Steps:
         with self._failing((declared.logical_id, "", declared.type), verb, existing):
             provider = self.surroundings.providers(declared.type)
             made = self._context(LogicalResource(declared.logical_id, declared.type, name))
-            resource = provider.create(execution.begun(made, provider, "create", properties), properties)
+            resource = provider.create(execution.begun(made, "create", properties), properties)
         record = self._kept(planned, properties, resource, name)
         status = verb.upper()
         self._record(record, f"{status}_IN_PROGRESS", "Resource creation Initiated", properties)
@@ -169,6 +168,9 @@ class Steps:
             reason = handler_reason(error, existing=existing)
             self._note(subject, f"{verb.upper()}_FAILED", reason)
             raise StepFailed(subject[0], verb, reason) from error
+
+    def _set_status(self, status: str, reason: str | None = None) -> None:
+        self.stack.set_status(self.operation, status, reason)
 
     def _record(self, record: Record, status: str, reason: str | None = None, properties: Any = None) -> None:
         self._note(subject_of(record), status, reason, properties=properties)

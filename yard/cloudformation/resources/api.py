@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Resource
 from slipway.yard.cloudformation.resources.scope import (
     Action,
     Expression,
@@ -20,6 +20,7 @@ from slipway.yard.cloudformation.resources.scope import (
     is_gone,
     pick,
     resolve,
+    tolerating,
 )
 from slipway.yard.cloudformation.resources.shapes import like, lookup
 from slipway.yard.errors import ApiError, validation_error
@@ -66,12 +67,9 @@ def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) ->
     """
 
     def found(scope: ResourceScope) -> Any:
-        try:
+        answer = None
+        with tolerating(is_gone):
             answer = pick(scope.send(operation, **resolve(parameters, scope)), path)
-        except ApiError as error:
-            if is_gone(error):
-                return None
-            raise
         return next((item for item in answer or () if item[where] == scope.id), None) if where else answer
 
     return found
@@ -111,7 +109,7 @@ class ApiResource:
     """A provider made of calls; see provider.py for what its four methods promise."""
 
     service: str
-    create_call: ApiCall | Action
+    create_call: ApiCall | Action = lambda _scope: {}  # its settings make it
     identity: Expression | None = None  # the physical id, once it is created; None: its name
     delete_call: Action
     describe: Expression | None = None
@@ -119,8 +117,7 @@ class ApiResource:
     name: Name | None = None  # how to name it when the template does not
     settings: tuple[Setting, ...] = ()
     reads: Mapping[str, Expression] = field(default_factory=dict)  # empty: drift is not checked
-    accepts: frozenset[str] = frozenset()  # properties that calls rename or ignore
-    fidelity: Fidelity = Fidelity.MOTO
+    accepts: str = ""  # properties that calls rename or ignore, separated by spaces
 
     def create(self, context: Context, properties: Properties) -> Resource:
         named = self.name.given(context, properties) if self.name else properties
@@ -145,9 +142,7 @@ class ApiResource:
         changed = frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
         changeable = frozenset(name for setting in self.settings for name in setting.properties)
         self._refuse(changed - changeable, "change in place")
-        scope = ResourceScope(
-            context=context, service=self.service, id=resource.physical_id, properties=new, before=old
-        )
+        scope = replace(self._scope(context, resource, new), before=old)
         try:
             _apply(self.settings, scope, changed)
         except ApiError:
@@ -157,21 +152,13 @@ class ApiResource:
         return self._resource(scope)
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        scope = ResourceScope(
-            context=context, service=self.service, id=resource.physical_id, properties=properties
-        )
-        try:
-            self.delete_call(scope)
-        except ApiError as error:
-            if not is_gone(error):
-                raise
+        with tolerating(is_gone):
+            self.delete_call(self._scope(context, resource, properties))
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
         if self.describe is None or not self.reads:
             raise NotImplementedError
-        scope = ResourceScope(
-            context=context, service=self.service, id=resource.physical_id, properties=properties
-        )
+        scope = self._scope(context, resource, properties)
         description = self.describe(scope)
         if not description:
             return None
@@ -179,6 +166,11 @@ class ApiResource:
         read = {name: expression(scope) for name, expression in self.reads.items() if name in properties}
         present = {name: value for name, value in read.items() if value is not None}
         return {**{name: value for name, value in properties.items() if name not in read}, **present}
+
+    def _scope(self, context: Context, resource: Resource, properties: Properties) -> ResourceScope:
+        return ResourceScope(
+            context=context, service=self.service, id=resource.physical_id, properties=properties
+        )
 
     def _resource(self, scope: ResourceScope) -> Resource:
         scope = replace(scope, live=(self.describe(scope) or {}) if self.describe else {})
@@ -192,7 +184,7 @@ class ApiResource:
             taken = self.create_call.takes(scope) | tagged
         on_create = (setting for setting in self.settings if setting.on_create)
         later = frozenset(name for setting in on_create for name in setting.properties)
-        return frozenset(properties) - taken - later - self.accepts
+        return frozenset(properties) - taken - later - frozenset(self.accepts.split())
 
     def _refuse(self, unknown: frozenset[str], what: str) -> None:
         """Refuse properties that no call handles, rather than ignore them silently."""

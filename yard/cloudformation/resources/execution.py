@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Provider
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity
+from slipway.yard.cloudformation.resources.registry import fidelities
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.parameters import Lookups
 from slipway.yard.errors import ApiError, validation_error
@@ -41,7 +42,7 @@ def check(context: Context, service: str, protocol: str, operation: str, given: 
     judging.check(assumed(context.role_arn), call, protocol, among=schemas.permissions(context.resource_type))
 
 
-def begun(context: Context, provider: Provider, verb: str, properties: Mapping[str, Any]) -> Context:
+def begun(context: Context, verb: str, properties: Mapping[str, Any]) -> Context:
     """Judge actions for which the yard makes no call, and return the context for the provider's work.
 
     A custom resource's function works with its own role; the stack's role only has to allow invoking it.
@@ -52,7 +53,7 @@ def begun(context: Context, provider: Provider, verb: str, properties: Mapping[s
         function = str(properties.get("ServiceToken", ANY_RESOURCE))
         _judge(context, ActionNeed(action="lambda:InvokeFunction", resource=function))
         return replace(context, role_arn="")
-    if provider.fidelity is Fidelity.RECORDED:
+    if fidelities().get(context.resource_type) is Fidelity.RECORDED:
         for action in _stated(context.resource_type, verb):
             _judge(context, ActionNeed(action=action, resource=_somewhere(context, action)))
     return context

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text, tolerating
 from slipway.yard.errors import ApiError, validation_error
 
 STACK = "AWS::CloudFormation::Stack"
@@ -25,8 +25,6 @@ NO_CHANGES = "No updates are to be performed"
 
 class NestedStack:
     """Makes a child stack; its outputs are the attributes. A failed child rolls back before its parent."""
-
-    fidelity = Fidelity.BEHAVIOURAL
 
     def create(self, context: Context, properties: Properties) -> Resource:
         scope = ResourceScope(context=context, service="cloudformation", properties=properties)
@@ -93,14 +91,11 @@ def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
 
 
 def _delete(scope: ResourceScope, stack_id: str) -> None:
-    try:
+    stack = None
+    with tolerating(is_gone):
         scope.send("delete_stack", StackName=stack_id)
         stack = _wait(scope, stack_id, "delete")
-    except ApiError as error:
-        if is_gone(error):
-            return
-        raise
-    if stack["StackStatus"] != "DELETE_COMPLETE":
+    if stack and stack["StackStatus"] != "DELETE_COMPLETE":
         why = _first_reason(scope, stack_id)
         raise validation_error(f"Embedded stack {stack_id} was not successfully deleted: {why}")
 

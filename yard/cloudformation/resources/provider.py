@@ -68,9 +68,6 @@ class Resource:
 class Provider(Protocol):
     """Makes one resource type. The engine decides between update and replacement (schema, nested.py)."""
 
-    @property
-    def fidelity(self) -> Fidelity: ...
-
     def create(self, context: Context, properties: Properties) -> Resource:
         """Make it, or raise ApiError and leave nothing behind."""
         ...

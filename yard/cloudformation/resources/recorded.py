@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from slipway.yard.cloudformation.resources.api import Name
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Resource
 from slipway.yard.cloudformation.resources.scope import ID, Expression, ResourceScope, prop, resolve, text
 from slipway.yard.cloudformation.template import schemas
 
@@ -85,7 +85,6 @@ class SchemaRecord:
 
     type: str
     form: Form | None = None
-    fidelity: Fidelity = Fidelity.RECORDED
 
     def create(self, context: Context, properties: Properties) -> Resource:
         if (form := self.form) is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -36,6 +37,15 @@ class ResourceScope:
     before: Properties = field(default_factory=dict)  # the properties before an update
     response: Mapping[str, Any] = field(default_factory=dict)  # the create call's answer
     live: Mapping[str, Any] = field(default_factory=dict)  # the describe call's answer
+
+    def added(self, name: str) -> list[Any]:
+        """Return the items that an update adds to a list; on create, all of them."""
+        had = self.before.get(name) or []
+        return [item for item in self.properties.get(name) or [] if item not in had]
+
+    def removed(self, name: str) -> list[Any]:
+        wanted = self.properties.get(name) or []
+        return [item for item in self.before.get(name) or [] if item not in wanted]
 
     def send(self, operation: str, /, **parameters: Any) -> dict[str, Any]:
         """Call the resource's service in the yard, without the parameters that are None."""
@@ -135,6 +145,20 @@ def resolve(value: Any, scope: ResourceScope) -> Any:
 
 def is_gone(error: ApiError) -> bool:
     return bool(GONE.search(error.code) or ABSENT.search(error.message))
+
+
+def has_code(*codes: str) -> Callable[[ApiError], bool]:
+    return lambda error: error.code in codes
+
+
+@contextmanager
+def tolerating(is_fine: Callable[[ApiError], bool]) -> Iterator[None]:
+    """Go on after the block if it raises an error that is fine there, such as `is_gone`."""
+    try:
+        yield
+    except ApiError as error:
+        if not is_fine(error):
+            raise
 
 
 # CloudFormation retries a call that a service throttles or fails, or that names a resource too new to be

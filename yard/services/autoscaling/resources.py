@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.resources.api import (
     setting,
     shaped,
 )
-from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 
@@ -114,7 +114,6 @@ PROVIDERS: Mapping[str, Provider] = {
         delete_call=call("delete_launch_configuration", LaunchConfigurationName=ID),
     ),
     "AWS::AutoScaling::AutoScalingGroup": ApiResource(
-        fidelity=Fidelity.BEHAVIOURAL,
         service="autoscaling",
         name=Name(property="AutoScalingGroupName", limit=255),
         create_call=shaped(
@@ -143,7 +142,7 @@ PROVIDERS: Mapping[str, Provider] = {
             "VPCZoneIdentifier": lambda scope: str(scope.live.get("VPCZoneIdentifier", "")).split(","),
         },
         # Only the template keeps it: the yard sends no such notifications.
-        accepts=frozenset({"NotificationConfigurations"}),
+        accepts="NotificationConfigurations",
     ),
     "AWS::AutoScaling::ScheduledAction": ApiResource(
         service="autoscaling",
@@ -162,11 +161,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 put=shaped("put_scheduled_update_group_action", ScheduledActionName=ID),
             ),
         ),
-        delete_call=call(
-            "delete_scheduled_action",
-            AutoScalingGroupName=prop("AutoScalingGroupName"),
-            ScheduledActionName=ID,
-        ),
+        delete_call=shaped("delete_scheduled_action", ScheduledActionName=ID),
         reads=mirrored("DesiredCapacity MinSize MaxSize Recurrence"),
     ),
     "AWS::AutoScaling::ScalingPolicy": ApiResource(
@@ -183,11 +178,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 put=shaped("put_scaling_policy", PolicyName=policy_name),
             ),
         ),
-        delete_call=call(
-            "delete_policy",
-            AutoScalingGroupName=prop("AutoScalingGroupName"),
-            PolicyName=policy_name,
-        ),
+        delete_call=shaped("delete_policy", PolicyName=policy_name),
         reads=mirrored("AdjustmentType PolicyType ScalingAdjustment"),
     ),
     "AWS::AutoScaling::LifecycleHook": ApiResource(
@@ -201,18 +192,8 @@ PROVIDERS: Mapping[str, Provider] = {
             LifecycleHookNames=[ID],
         ),
         settings=(changeable("DefaultResult HeartbeatTimeout LifecycleTransition", put=put_hook),),
-        delete_call=call(
-            "delete_lifecycle_hook", AutoScalingGroupName=prop("AutoScalingGroupName"), LifecycleHookName=ID
-        ),
+        delete_call=shaped("delete_lifecycle_hook", LifecycleHookName=ID),
         reads=mirrored("DefaultResult HeartbeatTimeout LifecycleTransition"),
-        accepts=frozenset(
-            {
-                "AutoScalingGroupName",
-                "DefaultResult",
-                "HeartbeatTimeout",
-                "LifecycleHookName",
-                "LifecycleTransition",
-            }
-        ),
+        accepts="AutoScalingGroupName DefaultResult HeartbeatTimeout LifecycleHookName LifecycleTransition",
     ),
 }

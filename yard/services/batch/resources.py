@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.resources.api import (
     shaped,
     tags,
 )
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, input_shape, prop, response
 from slipway.yard.cloudformation.resources.shapes import like, to_request
 from slipway.yard.errors import client_exception
@@ -117,7 +117,6 @@ def read_role(scope: ResourceScope) -> Any:
 
 
 REVISION = ApiResource(
-    fidelity=Fidelity.BEHAVIOURAL,
     service="batch",
     name=Name(property="JobDefinitionName", limit=128),
     create_call=shaped("register_job_definition"),
@@ -134,8 +133,6 @@ class JobDefinition:
 
     An update registers a new revision, so the id changes without a replacement.
     """
-
-    fidelity = Fidelity.BEHAVIOURAL
 
     def create(self, context: Context, properties: Properties) -> Resource:
         return REVISION.create(context, properties)
@@ -160,7 +157,6 @@ class JobDefinition:
 
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::Batch::ComputeEnvironment": ApiResource(
-        fidelity=Fidelity.BEHAVIOURAL,
         service="batch",
         name=Name(property="ComputeEnvironmentName", limit=128),
         create_call=shaped(
@@ -190,7 +186,6 @@ PROVIDERS: Mapping[str, Provider] = {
         reads={**mirrored("State"), "ServiceRole": read_role, "ComputeResources": read_resources},
     ),
     "AWS::Batch::JobQueue": ApiResource(
-        fidelity=Fidelity.BEHAVIOURAL,
         service="batch",
         name=Name(property="JobQueueName", limit=128),
         create_call=shaped("create_job_queue", state=prop("State", "ENABLED")),

@@ -158,7 +158,7 @@ PROVIDERS: Mapping[str, Provider] = {
             tags(ResourceARN=text("arn:aws:events:{region}:{account}:event-bus/{id}")),
         ),
         delete_call=call("delete_event_bus", Name=ID),
-        accepts=frozenset({"Name", "Tags"}),
+        accepts="Name Tags",
     ),
     "AWS::Events::Rule": ApiResource(
         service="events",

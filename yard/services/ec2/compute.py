@@ -197,15 +197,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("terminate_instances", InstanceIds=[ID]),
         reads=mirrored("InstanceType Tags"),
-        accepts=frozenset(
-            {
-                "AvailabilityZone",
-                "PlacementGroupName",
-                "PropagateTagsToVolumeOnCreation",
-                "SsmAssociations",
-                "Tenancy",
-            }
-        ),
+        accepts="AvailabilityZone PlacementGroupName PropagateTagsToVolumeOnCreation SsmAssociations Tenancy",
     ),
     "AWS::EC2::KeyPair": ApiResource(
         service="ec2",
@@ -214,7 +206,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_key_pairs", "KeyPairs.0", KeyNames=[ID]),
         attributes={"KeyPairId": live("KeyPairId"), "KeyFingerprint": live("KeyFingerprint")},
         delete_call=delete_key,
-        accepts=frozenset({"KeyName", "KeyType", "KeyFormat", "PublicKeyMaterial", "Tags"}),
+        accepts="KeyName KeyType KeyFormat PublicKeyMaterial Tags",
     ),
     "AWS::EC2::NetworkInterface": ApiResource(
         service="ec2",

@@ -42,9 +42,7 @@ def modify_endpoint(scope: ResourceScope) -> None:
         ("AddSubnetIds", "RemoveSubnetIds", "SubnetIds"),
         ("AddSecurityGroupIds", "RemoveSecurityGroupIds", "SecurityGroupIds"),
     ):
-        old, new = scope.before.get(name) or [], scope.properties.get(name) or []
-        parameters[add] = [item for item in new if item not in old] or None
-        parameters[remove] = [item for item in old if item not in new] or None
+        parameters[add], parameters[remove] = scope.added(name) or None, scope.removed(name) or None
     if scope.before.get("PolicyDocument") != scope.properties.get("PolicyDocument"):
         parameters["PolicyDocument"] = scope.properties.get("PolicyDocument")
         parameters["ResetPolicy"] = "PolicyDocument" not in scope.properties or None
@@ -192,6 +190,6 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Id": ID},
         settings=(ec2_tags(),),
         delete_call=call("delete_flow_logs", FlowLogIds=[ID]),
-        accepts=frozenset({"ResourceId"}),
+        accepts="ResourceId",
     ),
 }

@@ -139,9 +139,7 @@ PROVIDERS: Mapping[str, Provider] = {
         identity=text("IGW|{VpcId}"),
         attributes={"AttachmentType": lambda _scope: "IGW"},
         settings=(changeable("InternetGatewayId", put=move_gateway),),
-        delete_call=call(
-            "detach_internet_gateway", InternetGatewayId=prop("InternetGatewayId"), VpcId=prop("VpcId")
-        ),
+        delete_call=shaped("detach_internet_gateway"),
     ),
     "AWS::EC2::EIP": ApiResource(
         service="ec2",

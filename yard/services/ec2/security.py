@@ -22,9 +22,11 @@ from slipway.yard.cloudformation.resources.scope import (
     Action,
     Expression,
     ResourceScope,
+    has_code,
     live,
     prop,
     response,
+    tolerating,
 )
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
@@ -171,7 +173,7 @@ def describe_again(scope: ResourceScope) -> None:
     scope.send("modify_security_group_rules", GroupId=given["GroupId"], SecurityGroupRules=changed)
 
 
-def rule_resource(direction: str, *properties: str) -> ApiResource:
+def rule_resource(direction: str, properties: str) -> ApiResource:
     def description(scope: ResourceScope) -> Any:
         return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
 
@@ -185,9 +187,7 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         settings=(changeable("Description", put=describe_again),),
         delete_call=call(revoke, GroupId=prop("GroupId"), SecurityGroupRuleIds=[ID]),
         reads={"Description": description},
-        accepts=frozenset(
-            {"CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort", *properties}
-        ),
+        accepts=f"CidrIp CidrIpv6 Description FromPort GroupId IpProtocol ToPort {properties}",
     )
 
 
@@ -215,10 +215,10 @@ PROVIDERS: Mapping[str, Provider] = {
         },
     ),
     "AWS::EC2::SecurityGroupIngress": rule_resource(
-        "ingress", "SourceSecurityGroupId", "SourceSecurityGroupOwnerId", "SourcePrefixListId"
+        "ingress", "SourceSecurityGroupId SourceSecurityGroupOwnerId SourcePrefixListId"
     ),
     "AWS::EC2::SecurityGroupEgress": rule_resource(
-        "egress", "DestinationSecurityGroupId", "DestinationPrefixListId"
+        "egress", "DestinationSecurityGroupId DestinationPrefixListId"
     ),
 }
 
@@ -249,11 +249,8 @@ def _default_rule(scope: ResourceScope, direction: str) -> dict[str, Any] | None
 
 def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:
     """Add or remove the rule; it is no error if that is already done."""
-    try:
+    with tolerating(has_code(*ALREADY)):
         scope.send(operation, GroupId=scope.id, IpPermissions=[permission(rule)])
-    except ApiError as error:
-        if error.code not in ALREADY:
-            raise
 
 
 def _described(rule: dict[str, Any], given: Sequence[Rule]) -> dict[str, Any]:

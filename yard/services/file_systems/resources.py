@@ -75,7 +75,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("delete_file_system", FileSystemId=ID),
         reads=mirrored("Encrypted PerformanceMode ThroughputMode"),
-        accepts=frozenset({"BackupPolicy", "BypassPolicyLockoutSafetyCheck"}),
+        accepts="BackupPolicy BypassPolicyLockoutSafetyCheck",
     ),
     "AWS::EFS::MountTarget": ApiResource(
         service="efs",
@@ -84,14 +84,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_mount_targets", "MountTargets.0", MountTargetId=ID),
         attributes={"Id": ID, "IpAddress": live("IpAddress")},
         settings=(
-            changeable(
-                "SecurityGroups",
-                put=call(
-                    "modify_mount_target_security_groups",
-                    MountTargetId=ID,
-                    SecurityGroups=prop("SecurityGroups"),
-                ),
-            ),
+            changeable("SecurityGroups", put=shaped("modify_mount_target_security_groups", MountTargetId=ID)),
         ),
         delete_call=call("delete_mount_target", MountTargetId=ID),
     ),

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.registry import CUSTOM, CUSTOM_RESOURCE, LAMBDA, TYPES, no_function
 from slipway.yard.cloudformation.resources.scope import ResourceScope
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
@@ -39,7 +39,6 @@ class FunctionBacked:
     """Provides a resource that a function makes; its response has the physical id and the attributes."""
 
     type: str
-    fidelity: Fidelity = Fidelity.BEHAVIOURAL
 
     def create(self, context: Context, properties: Properties) -> Resource:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
@@ -28,9 +29,9 @@ from slipway.yard.cloudformation.resources.scope import (
     live,
     prop,
     response,
+    tolerating,
 )
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.errors import ApiError
 
 # Policies: inline ones of a role, user or group, and attached managed ones.
 MAX_POLICY_VERSIONS = 5
@@ -45,11 +46,8 @@ def versioned(document: Any) -> Any:
 
 def as_iam_writes(scope: ResourceScope, arn: str) -> str:
     """Return the policy's ARN in IAM's case: many samples write …EC2RoleForSSM for …EC2RoleforSSM."""
-    try:
-        return str(scope.send("get_policy", PolicyArn=arn)["Policy"]["Arn"])
-    except ApiError as error:
-        if not is_gone(error):
-            raise
+    if found := find("get_policy", "Policy.Arn", PolicyArn=arn)(scope):
+        return str(found)
     pages = scope.context.client("iam").get_paginator("list_policies").paginate(Scope="AWS")
     known = {policy["Arn"].lower(): policy["Arn"] for page in pages for policy in page["Policies"]}
     return str(known.get(arn.lower(), arn))
@@ -63,10 +61,10 @@ def on_principals(put: str, remove: str, **parameters: Any) -> Action:
 
     def apply(scope: ResourceScope) -> None:
         for listed, (kind, member) in PRINCIPALS.items():
-            wanted = scope.properties.get(listed) or []
-            for name in (item for item in scope.before.get(listed) or [] if item not in wanted):
-                _take_off(scope, remove.format(kind), {member: name, **parameters, "PolicyDocument": None})
-            for name in wanted:
+            for name in scope.removed(listed):
+                with tolerating(is_gone):
+                    scope.send(remove.format(kind), **{member: name, **parameters, "PolicyDocument": None})
+            for name in scope.properties.get(listed) or []:
                 if not is_only_recorded(f"AWS::IAM::{kind.title()}", name):
                     scope.send(put.format(kind), **{member: name}, **parameters)
 
@@ -74,10 +72,13 @@ def on_principals(put: str, remove: str, **parameters: Any) -> Action:
 
 
 def take_off(remove: str, **parameters: Any) -> Action:
+    """Return the action that removes the policy from its principals; those may no longer exist."""
+
     def delete(scope: ResourceScope) -> None:
         for listed, (kind, member) in PRINCIPALS.items():
             for name in scope.properties.get(listed) or []:
-                _take_off(scope, remove.format(kind), {member: name, **parameters})
+                with tolerating(is_gone):
+                    scope.send(remove.format(kind), **{member: name}, **parameters)
 
     return delete
 
@@ -86,10 +87,7 @@ def put_policy(scope: ResourceScope) -> None:
     """Put an inline policy; first remove a renamed one under its old name."""
     old, new = scope.before.get("PolicyName"), scope.properties["PolicyName"]
     if old and old != new:
-        renamed = ResourceScope(
-            context=scope.context, service=scope.service, id=scope.id, properties=scope.before
-        )
-        take_off("delete_{}_policy", PolicyName=old)(renamed)
+        take_off("delete_{}_policy", PolicyName=old)(replace(scope, properties=scope.before))
     on_principals(
         "put_{}_policy",
         "delete_{}_policy",
@@ -117,15 +115,6 @@ def delete_managed(scope: ResourceScope) -> None:
     scope.send("delete_policy", PolicyArn=scope.id)
 
 
-def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
-    """Remove the policy from one principal; it is no error if that no longer exists."""
-    try:
-        scope.send(operation, **parameters)
-    except ApiError as error:
-        if not is_gone(error):
-            raise
-
-
 def trust(scope: ResourceScope) -> Any:
     return versioned(scope.properties["AssumeRolePolicyDocument"])
 
@@ -141,14 +130,10 @@ def put_inline(scope: ResourceScope) -> None:
 
 
 def attach_managed(scope: ResourceScope) -> None:
-    wanted = scope.properties.get("ManagedPolicyArns") or []
-    had = scope.before.get("ManagedPolicyArns") or []
-    for arn in had:
-        if arn not in wanted:
-            scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=as_iam_writes(scope, arn))
-    for arn in wanted:
-        if arn not in had:
-            scope.send("attach_role_policy", RoleName=scope.id, PolicyArn=as_iam_writes(scope, arn))
+    for arn in scope.removed("ManagedPolicyArns"):
+        scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=as_iam_writes(scope, arn))
+    for arn in scope.added("ManagedPolicyArns"):
+        scope.send("attach_role_policy", RoleName=scope.id, PolicyArn=as_iam_writes(scope, arn))
 
 
 def delete_role(scope: ResourceScope) -> None:
@@ -184,13 +169,10 @@ def read_attached(scope: ResourceScope) -> list[str]:
 
 
 def wear_roles(scope: ResourceScope) -> None:
-    wanted, had = scope.properties.get("Roles") or [], scope.before.get("Roles") or []
-    for role in had:
-        if role not in wanted:
-            scope.send("remove_role_from_instance_profile", InstanceProfileName=scope.id, RoleName=role)
-    for role in wanted:
-        if role not in had:
-            scope.send("add_role_to_instance_profile", InstanceProfileName=scope.id, RoleName=role)
+    for role in scope.removed("Roles"):
+        scope.send("remove_role_from_instance_profile", InstanceProfileName=scope.id, RoleName=role)
+    for role in scope.added("Roles"):
+        scope.send("add_role_to_instance_profile", InstanceProfileName=scope.id, RoleName=role)
 
 
 def delete_profile(scope: ResourceScope) -> None:
@@ -209,7 +191,6 @@ def role_field(operation: str, **parameters: Expression) -> Action:
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::IAM::Policy": ApiResource(
         service="iam",
-        create_call=lambda _scope: {},
         identity=lambda scope: generated(scope.context, 128),
         attributes={"Id": ID},
         settings=(setting("PolicyName PolicyDocument Roles Users Groups", put=put_policy),),
@@ -250,7 +231,6 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "AWS::IAM::RolePolicy": ApiResource(
         service="iam",
-        create_call=lambda _scope: {},
         identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
         settings=(
             setting(
@@ -261,7 +241,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 ),
             ),
         ),
-        delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
+        delete_call=shaped("delete_role_policy"),
     ),
     "AWS::IAM::Role": ApiResource(
         service="iam",
@@ -283,9 +263,7 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
             changeable(
                 "PermissionsBoundary",
-                put=role_field(
-                    "put_role_permissions_boundary", PermissionsBoundary=prop("PermissionsBoundary")
-                ),
+                put=shaped("put_role_permissions_boundary", RoleName=ID),
                 remove=role_field("delete_role_permissions_boundary"),
             ),
             setting("Policies", put=put_inline),

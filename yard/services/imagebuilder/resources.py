@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.resources.api import (
     shaped,
     tags,
 )
-from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.scope import (
     ID,
@@ -59,7 +59,6 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
     parts = {f"LatestVersion.{part}": latest(part) for part in ("Arn", "Major", "Minor", "Patch")}
     return ApiResource(
         service="imagebuilder",
-        fidelity=FIDELITIES.get(kind, Fidelity.MOTO),
         name=NAME,
         create_call=shaped(f"create_{snake(kind)}", renames={"Version": "semanticVersion"}),
         identity=response(parameter),
@@ -77,7 +76,6 @@ def configuration(kind: str, properties: str) -> ApiResource:
     write = shaped(f"update_{snake(kind)}", **which)
     return ApiResource(
         service="imagebuilder",
-        fidelity=FIDELITIES.get(kind, Fidelity.MOTO),
         name=NAME,
         create_call=shaped(f"create_{snake(kind)}"),
         identity=response(parameter),
@@ -89,10 +87,6 @@ def configuration(kind: str, properties: str) -> ApiResource:
     )
 
 
-# Kinds that a bake carries out in full; of a distribution configuration it refuses some parts.
-FIDELITIES = dict.fromkeys(
-    ("component", "imageRecipe", "infrastructureConfiguration", "imagePipeline"), Fidelity.BEHAVIOURAL
-)
 COMPONENT_ATTRIBUTES = {"Type": live("type", "BUILD"), "Encrypted": live("encrypted", True)}
 
 PROVIDERS: Mapping[str, Provider] = {

@@ -17,7 +17,7 @@ from slipway.yard.cloudformation.resources.api import (
     shaped,
     tags,
 )
-from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     Expression,
@@ -112,8 +112,7 @@ def pcs_resource(
         ),
         delete_call=call(f"delete_{operation}", **which),
         reads=mirrored(properties),
-        accepts=frozenset({"ClusterId"} if parent else ()),
-        fidelity=Fidelity.BEHAVIOURAL,
+        accepts="ClusterId" if parent else "",
     )
 
 

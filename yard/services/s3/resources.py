@@ -12,8 +12,6 @@ from slipway.yard.cloudformation.resources.scope import (
     ID,
     Expression,
     ResourceScope,
-    is_gone,
-    pick,
     prop,
     text,
 )
@@ -199,7 +197,7 @@ def put_logging(scope: ResourceScope) -> None:
     """
     status = logging_status(scope)
     target = status.get("LoggingEnabled", {}).get("TargetBucket")
-    policy = current_policy(scope, target) if target else None
+    policy = find("get_bucket_policy", "Policy", Bucket=target)(scope) if target else None
     if target:
         write_policy(scope, target, permit_logging(target))
     try:
@@ -207,15 +205,6 @@ def put_logging(scope: ResourceScope) -> None:
     finally:
         if target:
             write_policy(scope, target, policy)
-
-
-def current_policy(scope: ResourceScope, bucket: str) -> str | None:
-    try:
-        return str(scope.send("get_bucket_policy", Bucket=bucket)["Policy"])
-    except ApiError as error:
-        if error.code == "NoSuchBucketPolicy":
-            return None
-        raise
 
 
 def permit_logging(bucket: str) -> dict[str, Any]:
@@ -249,23 +238,11 @@ def put_acl(scope: ResourceScope) -> None:
 
 
 def read(operation: str, name: str, path: str) -> Expression:
+    """Return the expression for a setting; None if S3 answers that nothing is configured."""
+
     def live(scope: ResourceScope) -> Any:
-        found = pick(scope.send(operation, Bucket=scope.id), path)
+        found = find(operation, path, Bucket=ID)(scope)
         return None if found is None else like(scope.properties[name], found)
-
-    return live
-
-
-def absent_when_refused(expression: Expression, code: str) -> Expression:
-    """Return the expression, with None for S3's error code that nothing is configured."""
-
-    def live(scope: ResourceScope) -> Any:
-        try:
-            return expression(scope)
-        except ApiError as error:
-            if is_gone(error) or error.code == code:
-                return None
-            raise
 
     return live
 
@@ -275,9 +252,11 @@ def encryption_rules(scope: ResourceScope) -> dict[str, Any]:
     return {"Rules": [renamed(rule, ENCRYPTION_WORDS) for rule in listed]}
 
 
-def read_encryption(scope: ResourceScope) -> dict[str, Any]:
+def read_encryption(scope: ResourceScope) -> dict[str, Any] | None:
     given = scope.properties["BucketEncryption"]
-    rules = scope.send("get_bucket_encryption", Bucket=scope.id)["ServerSideEncryptionConfiguration"]["Rules"]
+    rules = find("get_bucket_encryption", "ServerSideEncryptionConfiguration.Rules", Bucket=ID)(scope)
+    if rules is None:
+        return None
     words = {to: name for name, to in ENCRYPTION_WORDS.items()}
     return dict(like(given, {"ServerSideEncryptionConfiguration": [renamed(rule, words) for rule in rules]}))
 
@@ -288,9 +267,8 @@ ENCRYPTION_WORDS = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryptionB
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::S3::BucketPolicy": ApiResource(
         service="s3",
-        create_call=lambda _scope: {},
         identity=prop("Bucket"),
-        accepts=frozenset({"Bucket"}),
+        accepts="Bucket",
         settings=(
             setting(
                 "PolicyDocument", put=call("put_bucket_policy", Bucket=ID, Policy=prop("PolicyDocument"))
@@ -338,19 +316,12 @@ PROVIDERS: Mapping[str, Provider] = {
             "VersioningConfiguration": lambda scope: {
                 "Status": scope.send("get_bucket_versioning", Bucket=scope.id).get("Status", "Suspended")
             },
-            "BucketEncryption": absent_when_refused(
-                read_encryption, "ServerSideEncryptionConfigurationNotFoundError"
+            "BucketEncryption": read_encryption,
+            "PublicAccessBlockConfiguration": read(
+                "get_public_access_block", "PublicAccessBlockConfiguration", "PublicAccessBlockConfiguration"
             ),
-            "PublicAccessBlockConfiguration": absent_when_refused(
-                read(
-                    "get_public_access_block",
-                    "PublicAccessBlockConfiguration",
-                    "PublicAccessBlockConfiguration",
-                ),
-                "NoSuchPublicAccessBlockConfiguration",
-            ),
-            "Tags": absent_when_refused(read("get_bucket_tagging", "Tags", "TagSet"), "NoSuchTagSet"),
+            "Tags": read("get_bucket_tagging", "Tags", "TagSet"),
         },
-        accepts=frozenset({"BucketName", "ObjectLockEnabled"}),
+        accepts="BucketName ObjectLockEnabled",
     ),
 }

@@ -15,12 +15,12 @@ from slipway.yard.cloudformation.resources.api import (
     generated,
     mirrored,
     setting,
+    shaped,
     tags,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response, tolerating
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.errors import ApiError
 from slipway.yard.services.sns.subscriptions import PENDING
 
 # Properties that are attributes of a topic in SNS, all of them strings.
@@ -43,24 +43,19 @@ def attributes(operation: str, names: str, **which: Any) -> tuple[Setting, ...]:
 
 def subscribe(scope: ResourceScope) -> None:
     """Create and remove the subscriptions that the template lists within the topic."""
-    wanted = scope.properties.get("Subscription") or []
-    for item in scope.before.get("Subscription") or []:
-        if item not in wanted:
-            for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
-                is_it = (found["Protocol"], found["Endpoint"]) == (item["Protocol"], item["Endpoint"])
-                if is_it and found["SubscriptionArn"] != PENDING:  # an unconfirmed one cannot be removed
-                    scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
-    for item in wanted:
-        if item not in (scope.before.get("Subscription") or []):
-            scope.send("subscribe", TopicArn=scope.id, Protocol=item["Protocol"], Endpoint=item["Endpoint"])
+    for item in scope.removed("Subscription"):
+        for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
+            is_it = (found["Protocol"], found["Endpoint"]) == (item["Protocol"], item["Endpoint"])
+            if is_it and found["SubscriptionArn"] != PENDING:  # an unconfirmed one cannot be removed
+                scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
+    for item in scope.added("Subscription"):
+        scope.send("subscribe", TopicArn=scope.id, Protocol=item["Protocol"], Endpoint=item["Endpoint"])
 
 
 def put_topic_policy(scope: ResourceScope) -> None:
-    topics = scope.properties["Topics"]
-    for topic in scope.before.get("Topics") or []:
-        if topic not in topics:
-            reset_topic_policy(scope, topic)
-    for topic in topics:
+    for topic in scope.removed("Topics"):
+        reset_topic_policy(scope, topic)
+    for topic in scope.properties["Topics"]:
         document = scope.properties["PolicyDocument"]
         scope.send("set_topic_attributes", TopicArn=topic, AttributeName="Policy", AttributeValue=document)
 
@@ -76,11 +71,8 @@ def reset_topic_policy(scope: ResourceScope, topic: str) -> None:
         "Condition": {"StringEquals": {"AWS:SourceOwner": scope.context.account}},
     }
     policy = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [owner]}
-    try:
+    with tolerating(is_gone):
         scope.send("set_topic_attributes", TopicArn=topic, AttributeName="Policy", AttributeValue=policy)
-    except ApiError as error:
-        if not is_gone(error):
-            raise
 
 
 def delete_topic_policy(scope: ResourceScope) -> None:
@@ -127,26 +119,19 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("delete_topic", TopicArn=ID),
         reads=mirrored("DisplayName KmsMasterKeyId"),
-        accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
+        accepts="TopicName FifoTopic Tags",
     ),
     "AWS::SNS::Subscription": ApiResource(
         service="sns",
-        create_call=call(
-            "subscribe",
-            TopicArn=prop("TopicArn"),
-            Protocol=prop("Protocol"),
-            Endpoint=prop("Endpoint"),
-            ReturnSubscriptionArn=True,
-        ),
+        create_call=shaped("subscribe", ReturnSubscriptionArn=True),
         identity=response("SubscriptionArn"),
         attributes={"Arn": ID},
         settings=attributes("set_subscription_attributes", SUBSCRIPTION_ATTRIBUTES, SubscriptionArn=ID),
         delete_call=call("unsubscribe", SubscriptionArn=ID),
-        accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
+        accepts="Region",
     ),
     "AWS::SNS::TopicPolicy": ApiResource(
         service="sns",
-        create_call=lambda _scope: {},
         identity=lambda scope: generated(scope.context, 128),
         attributes={"Id": ID},
         settings=(setting("PolicyDocument Topics", put=put_topic_policy),),
@@ -166,6 +151,6 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
         reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
-        accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
+        accepts="Budget NotificationsWithSubscribers ResourceTags",
     ),
 }

@@ -191,34 +191,14 @@ def _start(parameters: Parameters, region: str) -> dict[str, Any]:
     version, content = found
     given = {key: list(value) for key, value in (parameters.get("Parameters") or {}).items()}
     execution = Execution(region=region, document=name, version=version, content=content, given=given)
-    execution.values = _checked_values(content, given)
+    try:
+        execution.values = documents.checked_values(content.get("parameters") or {}, given)
+    except ApiError as error:
+        raise ApiError("InvalidAutomationExecutionParametersException", error.message) from None
     with _lock:
         _executions[execution.id] = execution
     threading.Thread(target=_run, args=(execution,), name=f"automation {name}", daemon=True).start()
     return {"AutomationExecutionId": execution.id}
-
-
-def _checked_values(content: Mapping[str, Any], given: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Return the values of the runbook's parameters, checked and with defaults."""
-    declared = content.get("parameters") or {}
-    if unknown := sorted(given.keys() - declared.keys()):
-        raise _invalid(f"Unknown parameters {unknown} were given.")
-    values: dict[str, Any] = {}
-    for name, parameter in declared.items():
-        if name in given:
-            values[name] = given[name] if parameter["type"] == "StringList" else given[name][0]
-        elif "default" in parameter:
-            values[name] = parameter["default"]
-        else:
-            raise _invalid(f"Parameter {name} is required.")
-        pattern = parameter.get("allowedPattern")
-        if pattern and not re.search(pattern, str(values[name])):
-            raise _invalid(f"Parameter {name} must match {pattern}.")
-    return values
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError("InvalidAutomationExecutionParametersException", message)
 
 
 def _run(execution: Execution) -> None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.provider import Context, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.registry import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.scope import ResourceScope, pick, prop, text
@@ -46,11 +45,8 @@ KEPT = SchemaRecord(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelCluster:
     """Records a cluster under its name, as its template describes it."""
-
-    fidelity: Fidelity = Fidelity.RECORDED
 
     def create(self, context: Context, properties: Properties) -> Resource:
         token = str(properties.get("ServiceToken", ""))

@@ -14,13 +14,19 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting
-from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
-from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting, shaped
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    ResourceScope,
+    has_code,
+    prop,
+    response,
+    tolerating,
+)
 
 # Every custom resource has these properties; those of this file ignore both.
-COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
+COMMON = "ServiceToken ServiceTimeout"
 EMPTIES_TAG = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
 
 
@@ -50,23 +56,14 @@ def open_again(scope: ResourceScope) -> None:
         ("egress", {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}),
     ]
     for direction, rule in rules:
-        try:
+        with tolerating(has_code("InvalidPermission.Duplicate")):
             scope.send(f"authorize_security_group_{direction}", GroupId=group, IpPermissions=[rule])
-        except ApiError as error:
-            if error.code != "InvalidPermission.Duplicate":
-                raise
 
 
 def empty_bucket(scope: ResourceScope) -> None:
     """Empty the bucket if it still has the CDK's tag: whoever wants to keep the objects removes the tag."""
     bucket = scope.properties["BucketName"]
-    try:
-        tags = scope.send("get_bucket_tagging", Bucket=bucket)["TagSet"]
-    except ApiError as error:
-        if is_gone(error):
-            return
-        raise
-    if EMPTIES_TAG not in tags:
+    if EMPTIES_TAG not in (find("get_bucket_tagging", "TagSet", Bucket=bucket)(scope) or ()):
         return
     for page in scope.context.client("s3").get_paginator("list_object_versions").paginate(Bucket=bucket):
         listed = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
@@ -81,11 +78,8 @@ def move_to_bucket(scope: ResourceScope) -> None:
 
 def keep_logs(scope: ResourceScope) -> dict[str, Any]:
     group, days = scope.properties["LogGroupName"], scope.properties.get("RetentionInDays")
-    try:
+    with tolerating(has_code("ResourceAlreadyExistsException")):
         scope.send("create_log_group", logGroupName=group)
-    except ApiError as error:
-        if error.code != "ResourceAlreadyExistsException":
-            raise
     if days:
         scope.send("put_retention_policy", logGroupName=group, retentionInDays=int(days))
     else:
@@ -173,11 +167,9 @@ def _delete_objects(
 
 
 def _row(service: str, **parts: Any) -> ApiResource:
-    accepts = COMMON | parts.pop("accepts", frozenset())
+    accepts = f"{COMMON} {parts.pop('accepts', '')}"
     attributes = {"Id": ID, **parts.pop("attributes", {})}
-    return ApiResource(
-        service=service, fidelity=Fidelity.BEHAVIOURAL, accepts=accepts, attributes=attributes, **parts
-    )
+    return ApiResource(service=service, accepts=accepts, attributes=attributes, **parts)
 
 
 # Properties that the yard ignores: it has no CloudFront, and writes objects without metadata.
@@ -216,11 +208,10 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "Custom::S3AutoDeleteObjects": _row(
         "s3",
-        create_call=lambda _scope: {},
         identity=lambda scope: scope.context.default_name,
         settings=(changeable("BucketName", put=move_to_bucket),),
         delete_call=empty_bucket,
-        accepts=frozenset({"BucketName"}),
+        accepts="BucketName",
     ),
     "Custom::LogRetention": _row(
         "logs",
@@ -257,17 +248,11 @@ PROVIDERS: Mapping[str, Provider] = {
             setting(NOT_DONE, put=lambda _scope: None),
         ),
         delete_call=remove_files,
-        accepts=frozenset(DEPLOYED_FILES.split()),
+        accepts=DEPLOYED_FILES,
     ),
     "Custom::AWSCDKOpenIdConnectProvider": ApiResource(
         service="iam",
-        fidelity=Fidelity.BEHAVIOURAL,
-        create_call=call(
-            "create_open_id_connect_provider",
-            Url=prop("Url"),
-            ClientIDList=prop("ClientIDList"),
-            ThumbprintList=thumbprints,
-        ),
+        create_call=shaped("create_open_id_connect_provider", ThumbprintList=thumbprints),
         identity=response("OpenIDConnectProviderArn"),
         describe=find("get_open_id_connect_provider", "", OpenIDConnectProviderArn=ID),
         attributes={"Id": ID, "Thumbprints": lambda scope: json.dumps(thumbprints(scope))},
@@ -284,6 +269,6 @@ PROVIDERS: Mapping[str, Provider] = {
             setting("CodeHash RejectUnauthorized", put=lambda _scope: None),
         ),
         delete_call=call("delete_open_id_connect_provider", OpenIDConnectProviderArn=ID),
-        accepts=frozenset({"ServiceToken", "ServiceTimeout", "Url", "ClientIDList", "ThumbprintList"}),
+        accepts=COMMON,
     ),
 }
