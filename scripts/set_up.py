@@ -80,6 +80,10 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[:1] == ["--missing"]:
         print(*missing_packages(arguments[1:]))
         return
+    if not sys.platform.startswith("linux"):
+        raise CannotSetUp(
+            f"set-up needs Linux, and this machine is {sys.platform}; for AWS alone: pip install '.[infra]'"
+        )
     groups = list(arguments) or ["develop"]
     unknown = [group for group in groups if group not in (*GROUPS, MACHINE, BROWSER)]
     if unknown:

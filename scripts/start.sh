@@ -1,6 +1,12 @@
 # shellcheck shell=bash
 # Functions that the other scripts source: set-up, and ending all that a script started.
 
+# Before the rest of a script is read: it needs Bash 4, and a Mac has Bash 3.2.
+if [ "$(uname -s)" != Linux ]; then
+  echo "error: this script needs Linux, and this machine is $(uname -s); for AWS alone: pip install '.[infra]'" >&2
+  exit 1
+fi
+
 # These scripts start hundreds of Python processes, each of which would compile its imports again without bytecode.
 unset PYTHONDONTWRITEBYTECODE
 

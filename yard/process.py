@@ -143,6 +143,11 @@ def _checked(state: YardState, port: int | None, faults: ChosenFaults | None) ->
 
 
 def _start(folder: Path, port: int | None, faults: ChosenFaults | None) -> YardState:
+    if not sys.platform.startswith("linux"):
+        raise SlipwayError(
+            f"the yard runs real Linux programs, and this machine is {sys.platform}",
+            hint="run it on Linux, in a virtual machine or a container; commands that reach AWS work here",
+        )
     refuse_incomplete()
     refuse_without("yard", "the yard")
     (folder / SCRATCH_FOLDER).mkdir(mode=0o700)

@@ -1,18 +1,13 @@
-"""Coordinate ranks that prepare data in one folder, find the places that they read, and keep node folders."""
+"""Coordinate ranks that prepare data in one folder, and find the places that they read."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import stat
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 
-from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import is_remote, open_source, public
 from slipway.containers.data.sources.sources import LocalSource, Source, local_source, read_whole
 from slipway.containers.data.tokens.engine import (
@@ -50,30 +45,7 @@ def workers_of(contract: LaunchContract) -> int:
     return max(1, (os.cpu_count() or 1) // contract.local_world)
 
 
-_PRIVATE = 0o700
 KEPT_SECONDS = 7 * 24 * 3600.0  # otherwise the leftovers of jobs would fill the disk of a long-lived node
-
-
-def node_folder(kind: str, name: str) -> Path:
-    """Create or reuse a folder in the machine's temporary folder; refuse one that another user can write to.
-
-    Delete the folders of this kind that no job has opened for a week: files that are mapped stay readable.
-    """
-    root, beginning = Path(tempfile.gettempdir()), f"slipway-{kind}-{os.getuid()}-"
-    path = root / f"{beginning}{name[:32]}"
-    path.mkdir(mode=_PRIVATE, exist_ok=True)
-    found = path.lstat()
-    mode, is_ours = found.st_mode, found.st_uid == os.getuid()
-    if not stat.S_ISDIR(mode) or not is_ours or stat.S_IMODE(mode) != _PRIVATE:
-        raise DataError(
-            f"{path} is not this user's own folder", hint="remove it, or set TMPDIR to another place"
-        )
-    os.utime(path)
-    for other in root.glob(f"{beginning}*"):
-        with suppress(FileNotFoundError):  # another rank deletes them, too
-            if time.time() - other.lstat().st_mtime > KEPT_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
-    return path
 
 
 def changed_at(source: Source) -> list[int]:

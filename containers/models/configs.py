@@ -1,13 +1,13 @@
 """Read and write a model's config.json; refuse one that asks for something that we lack, and name it.
 
-Another model type is a reader and one row of MODEL_TYPES, and a writer and one row of WRITERS.
+Another model type is one row of MODEL_TYPES: its keys serve both ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from slipway.containers.models.decoder import DecoderShape
 from slipway.containers.models.names import Shape
@@ -16,16 +16,19 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 DEFAULT_DROPOUT = 0.1
-# gelu_fast, which GPT-NeoX-20B names, is the same formula as gelu_new.
-_GELU: Mapping[str, str] = {
-    "gelu": "none",
-    "gelu_new": "tanh",
-    "gelu_fast": "tanh",
-    "gelu_pytorch_tanh": "tanh",
+# By field: the words of config.json and ours, and the words that we write for ours. gelu_fast, which
+# GPT-NeoX-20B names, is the same formula as gelu_new.
+_WORDS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "activation": (ENCODER_ACTIVATIONS, {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}),
+    "gelu": (
+        {"gelu": "none", "gelu_new": "tanh", "gelu_fast": "tanh", "gelu_pytorch_tanh": "tanh"},
+        {"none": "gelu", "tanh": "gelu_new"},
+    ),
 }
 _MOST = 1 << 24
 
 Config = Mapping[str, object]
+Fields = dict[str, Any]  # of a shape
 
 
 def shape_of_config(name: str, config: Config) -> Shape:
@@ -36,10 +39,13 @@ def shape_of_config(name: str, config: Config) -> Shape:
             f"{name} has the model type {shown(model_type)}, which is not one of {', '.join(MODEL_TYPES)}",
             hint="give a model of one of these; no code of a model is run",
         )
-    read = _Reader(name, config)
-    read.must_be("quantization_config", None)
+    known, read = MODEL_TYPES[model_type], _Reader(name, config)
+    for key, allowed in {"quantization_config": (None,), **known.must_be}.items():
+        read.must_be(key, *allowed)
+    fields = {field: read.field(key, field, default) for key, (field, default) in known.keys.items()}
+    fields |= known.more(read, fields)
     try:
-        shape = MODEL_TYPES[model_type](read)
+        shape: Shape = known.shape(family=known.family, **fields)
     except ValueError as error:  # raised by the shape's own checks
         raise Refusal(f"{name} contradicts itself: {error}", hint="give the model's own") from error
     if shape.hidden % shape.heads:
@@ -47,10 +53,37 @@ def shape_of_config(name: str, config: Config) -> Shape:
     return shape
 
 
+def config_of(shape: Shape, architecture: str) -> dict[str, object]:
+    """Return config.json for a model of this shape, loaded by transformers' class `architecture`."""
+    model_type, known = next(found for found in MODEL_TYPES.items() if found[1].family == shape.family)
+    fields = {key: (field, getattr(shape, field)) for key, (field, _) in known.keys.items()}
+    return {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "torch_dtype": "float32",
+        **{
+            key: _WORDS[field][1][value] if field in _WORDS else value
+            for key, (field, value) in fields.items()
+        },
+        **known.also(shape),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     name: str
     config: Config
+
+    def field(self, key: str, field: str, default: object) -> object:
+        """Return the value of a key; the type of its default tells what it must be, and None a number."""
+        if field in _WORDS:
+            return self.word(key, _WORDS[field][0], str(default))
+        if isinstance(default, bool):
+            return self.flag(key, default=default)
+        if isinstance(default, float):
+            return self.number(key, default=default)
+        assert default is None or isinstance(default, int), "sizes are whole numbers"
+        return self.whole(key, default)
 
     def whole(self, key: str, default: int | None = None) -> int:
         value = default if self.config.get(key) is None else self.config[key]
@@ -58,15 +91,11 @@ class _Reader:
             self.refuse(key, "a whole number from 1")
         return value
 
-    def number(self, *keys: str, default: float, high: float = 1.0) -> float:
-        """Return the value of the first of these keys that is present, else the default."""
-        for key in keys:
-            value = self.config.get(key)
-            if value is not None:
-                if type(value) not in (int, float) or not 0 <= value < high:  # type: ignore[operator]  # a number by now
-                    self.refuse(key, f"a number from 0 to {high:g}")
-                return float(value)  # type: ignore[arg-type]  # likewise
-        return default
+    def number(self, key: str, *, default: float, high: float = 1.0) -> float:
+        value = default if self.config.get(key) is None else self.config[key]
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < high:
+            self.refuse(key, f"a number from 0 to {high:g}")
+        return float(value)
 
     def flag(self, key: str, *, default: bool) -> bool:
         value = self.config.get(key, default)
@@ -76,9 +105,9 @@ class _Reader:
 
     def word(self, key: str, allowed: Mapping[str, str], default: str) -> str:
         value = self.config.get(key, default)
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             self.refuse(key, f"one of {', '.join(allowed)}")
-        return allowed[str(value)]
+        return allowed[value]
 
     def must_be(self, key: str, *allowed: object) -> None:
         """Refuse any other value of the key; an absent one counts as the first."""
@@ -96,103 +125,40 @@ def _told(value: object) -> str:
     return "absent" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _bert(read: _Reader) -> EncoderShape:
-    read.must_be("position_embedding_type", "absolute", None)
-    read.must_be("is_decoder", False)
-    read.must_be("add_cross_attention", False)
-    _refuse_other_encoders(read)
-    hidden = read.whole("hidden_size")
-    return EncoderShape(
-        family="bert",
-        layers=read.whole("num_hidden_layers"),
-        hidden=hidden,
-        heads=read.whole("num_attention_heads"),
-        intermediate=read.whole("intermediate_size"),
-        vocabulary=read.whole("vocab_size"),
-        positions=read.whole("max_position_embeddings"),
-        segments=read.whole("type_vocab_size", 2),
-        activation=read.word("hidden_act", ENCODER_ACTIVATIONS, "gelu"),
-        norm_epsilon=read.number("layer_norm_eps", default=1e-12),
-        dropout=read.number("hidden_dropout_prob", default=DEFAULT_DROPOUT),
-        attention_dropout=read.number("attention_probs_dropout_prob", default=DEFAULT_DROPOUT),
-        head_dropout=read.number("classifier_dropout", "hidden_dropout_prob", default=DEFAULT_DROPOUT),
-        initial_spread=read.number("initializer_range", default=0.02),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelType:
+    """Describe the config.json of one type of models."""
+
+    shape: Callable[..., Shape]
+    family: str
+    # The field of the shape, and the default if the key may be absent.
+    keys: Mapping[str, tuple[str, object]]
+    must_be: Mapping[str, tuple[object, ...]]  # all values that we can build; an absent one is the first
+    more: Callable[[_Reader, Fields], Fields]  # what does not follow from one key, beside what does
+    also: Callable[[Any], dict[str, object]]  # what is written beside `keys`
 
 
-def _distilbert(read: _Reader) -> EncoderShape:
-    read.must_be("sinusoidal_pos_embds", False)
-    _refuse_other_encoders(read)
-    return EncoderShape(
-        family="distilbert",
-        layers=read.whole("n_layers"),
-        hidden=read.whole("dim"),
-        heads=read.whole("n_heads"),
-        intermediate=read.whole("hidden_dim"),
-        vocabulary=read.whole("vocab_size"),
-        positions=read.whole("max_position_embeddings"),
-        segments=0,
-        activation=read.word("activation", ENCODER_ACTIVATIONS, "gelu"),
-        dropout=read.number("dropout", default=DEFAULT_DROPOUT),
-        attention_dropout=read.number("attention_dropout", default=DEFAULT_DROPOUT),
-        head_dropout=read.number("seq_classif_dropout", default=0.2),  # transformers' default
-        initial_spread=read.number("initializer_range", default=0.02),
-    )
+_OF_ENCODERS: Mapping[str, tuple[object, ...]] = {
+    "tie_word_embeddings": (True,),
+    "pruned_heads": (None, {}),
+    "pad_token_id": (0, None),
+}
 
 
-def _refuse_other_encoders(read: _Reader) -> None:
-    read.must_be("tie_word_embeddings", True)
-    read.must_be("pruned_heads", None, {})
-    read.must_be("pad_token_id", 0, None)
+def _more_of_bert(read: _Reader, fields: Fields) -> Fields:
+    return {"head_dropout": read.number("classifier_dropout", default=fields["dropout"])}
 
 
-def _gptj(read: _Reader) -> DecoderShape:
-    read.must_be("tie_word_embeddings", False)
-    dropout = read.number("resid_pdrop", default=0.0)
-    if read.number("embd_pdrop", default=0.0) != dropout:
-        read.refuse("embd_pdrop", f"{dropout:g}, as resid_pdrop is")
-    hidden = read.whole("n_embd")
-    return DecoderShape(
-        family="gptj",
-        layers=read.whole("n_layer"),
-        hidden=hidden,
-        heads=read.whole("n_head"),
-        intermediate=read.whole("n_inner", 4 * hidden),
-        vocabulary=read.whole("vocab_size"),
-        rotary_dimensions=read.whole("rotary_dim"),
-        positions=read.whole("n_positions"),
-        has_head_bias=True,
-        gelu=read.word("activation_function", _GELU, "gelu_new"),
-        norm_epsilon=read.number("layer_norm_epsilon", default=1e-5),
-        dropout=dropout,
-        attention_dropout=read.number("attn_pdrop", default=0.0),
-        initial_spread=read.number("initializer_range", default=0.02),
-    )
+def _more_of_gptj(read: _Reader, fields: Fields) -> Fields:
+    if read.number("embd_pdrop", default=0.0) != fields["dropout"]:
+        read.refuse("embd_pdrop", f"{fields['dropout']:g}, as resid_pdrop is")
+    return {"intermediate": read.whole("n_inner", 4 * fields["hidden"]), "has_head_bias": True}
 
 
-def _neox(read: _Reader) -> DecoderShape:
-    dropout = read.number("hidden_dropout", default=0.0)
-    hidden, heads = read.whole("hidden_size"), read.whole("num_attention_heads")
+def _more_of_neox(read: _Reader, fields: Fields) -> Fields:
     share, base = _rope(read)
-    return DecoderShape(
-        family="neox",
-        layers=read.whole("num_hidden_layers"),
-        hidden=hidden,
-        heads=heads,
-        intermediate=read.whole("intermediate_size"),
-        vocabulary=read.whole("vocab_size"),
-        rotary_dimensions=int(hidden // heads * share),
-        rotary_base=base,
-        positions=read.whole("max_position_embeddings"),
-        has_parallel_residual=read.flag("use_parallel_residual", default=True),
-        has_attention_bias=read.flag("attention_bias", default=True),
-        is_tied=read.flag("tie_word_embeddings", default=False),
-        gelu=read.word("hidden_act", _GELU, "gelu"),
-        norm_epsilon=read.number("layer_norm_eps", default=1e-5),
-        dropout=dropout,
-        attention_dropout=read.number("attention_dropout", default=0.0),
-        initial_spread=read.number("initializer_range", default=0.02),
-    )
+    width = fields["hidden"] // fields["heads"]
+    return {"rotary_dimensions": int(width * share), "rotary_base": base}
 
 
 def _rope(read: _Reader) -> tuple[float, float]:
@@ -215,109 +181,102 @@ def _rope(read: _Reader) -> tuple[float, float]:
     return share, inside.number("rope_theta", default=legacy, high=1e12)
 
 
-MODEL_TYPES: Mapping[str, Callable[[_Reader], Shape]] = {
-    "bert": _bert,
-    "distilbert": _distilbert,
-    "gptj": _gptj,
-    "gpt_neox": _neox,
-}
-
-
-# Write the config.json of our model, for transformers.
-_ACTIVATIONS: Mapping[str, str] = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
-_WRITTEN_GELU: Mapping[str, str] = {"none": "gelu", "tanh": "gelu_new"}
-
-
-def config_of(shape: Shape, architecture: str) -> dict[str, object]:
-    """Return config.json for a model of this shape, loaded by transformers' class `architecture`."""
-    config = WRITERS[shape.family](shape)
-    return {
-        "architectures": [architecture],
-        "vocab_size": shape.vocabulary,
-        "torch_dtype": "float32",
-        **config,
-    }
-
-
-def _write_bert(shape: EncoderShape) -> dict[str, object]:
-    return {
-        "model_type": "bert",
-        "hidden_act": _ACTIVATIONS[shape.activation],
-        "hidden_size": shape.hidden,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "intermediate_size": shape.intermediate,
-        "max_position_embeddings": shape.positions,
-        "type_vocab_size": shape.segments,
-        "hidden_dropout_prob": shape.dropout,
-        "attention_probs_dropout_prob": shape.attention_dropout,
-        "layer_norm_eps": shape.norm_epsilon,
-        "initializer_range": shape.initial_spread,
-        "pad_token_id": 0,
-    }
-
-
-def _write_distilbert(shape: EncoderShape) -> dict[str, object]:
-    return {
-        "model_type": "distilbert",
-        "activation": _ACTIVATIONS[shape.activation],
-        "dim": shape.hidden,
-        "n_layers": shape.layers,
-        "n_heads": shape.heads,
-        "hidden_dim": shape.intermediate,
-        "max_position_embeddings": shape.positions,
-        "dropout": shape.dropout,
-        "attention_dropout": shape.attention_dropout,
-        "seq_classif_dropout": shape.head_dropout,
-        "initializer_range": shape.initial_spread,
-        "pad_token_id": 0,
-    }
-
-
-def _write_gptj(shape: DecoderShape) -> dict[str, object]:
-    return {
-        "model_type": "gptj",
-        "activation_function": _WRITTEN_GELU[shape.gelu],
-        "n_embd": shape.hidden,
-        "n_layer": shape.layers,
-        "n_head": shape.heads,
-        "n_inner": shape.intermediate,
-        "n_positions": shape.positions,
-        "rotary_dim": shape.rotary_dimensions,
-        "resid_pdrop": shape.dropout,
-        "embd_pdrop": shape.dropout,
-        "attn_pdrop": shape.attention_dropout,
-        "layer_norm_epsilon": shape.norm_epsilon,
-        "initializer_range": shape.initial_spread,
-        "tie_word_embeddings": shape.is_tied,
-    }
-
-
-def _write_neox(shape: DecoderShape) -> dict[str, object]:
-    return {
-        "model_type": "gpt_neox",
-        "hidden_act": _WRITTEN_GELU[shape.gelu],
-        "hidden_size": shape.hidden,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "intermediate_size": shape.intermediate,
-        "max_position_embeddings": shape.positions,
+MODEL_TYPES: Mapping[str, ModelType] = {
+    "bert": ModelType(
+        shape=EncoderShape,
+        family="bert",
+        keys={
+            "hidden_size": ("hidden", None),
+            "num_hidden_layers": ("layers", None),
+            "num_attention_heads": ("heads", None),
+            "intermediate_size": ("intermediate", None),
+            "vocab_size": ("vocabulary", None),
+            "max_position_embeddings": ("positions", None),
+            "type_vocab_size": ("segments", 2),
+            "hidden_act": ("activation", "gelu"),
+            "layer_norm_eps": ("norm_epsilon", 1e-12),
+            "hidden_dropout_prob": ("dropout", DEFAULT_DROPOUT),
+            "attention_probs_dropout_prob": ("attention_dropout", DEFAULT_DROPOUT),
+            "initializer_range": ("initial_spread", 0.02),
+        },
+        must_be={
+            "position_embedding_type": ("absolute", None),
+            "is_decoder": (False,),
+            "add_cross_attention": (False,),
+            **_OF_ENCODERS,
+        },
+        more=_more_of_bert,
+        also=lambda shape: {"pad_token_id": 0},
+    ),
+    "distilbert": ModelType(
+        shape=EncoderShape,
+        family="distilbert",
+        keys={
+            "n_layers": ("layers", None),
+            "dim": ("hidden", None),
+            "n_heads": ("heads", None),
+            "hidden_dim": ("intermediate", None),
+            "vocab_size": ("vocabulary", None),
+            "max_position_embeddings": ("positions", None),
+            "activation": ("activation", "gelu"),
+            "dropout": ("dropout", DEFAULT_DROPOUT),
+            "attention_dropout": ("attention_dropout", DEFAULT_DROPOUT),
+            "seq_classif_dropout": ("head_dropout", 0.2),  # transformers' default
+            "initializer_range": ("initial_spread", 0.02),
+        },
+        must_be={"sinusoidal_pos_embds": (False,), **_OF_ENCODERS},
+        more=lambda read, fields: {"segments": 0},
+        also=lambda shape: {"pad_token_id": 0},
+    ),
+    "gptj": ModelType(
+        shape=DecoderShape,
+        family="gptj",
+        keys={
+            "resid_pdrop": ("dropout", 0.0),
+            "n_embd": ("hidden", None),
+            "n_layer": ("layers", None),
+            "n_head": ("heads", None),
+            "vocab_size": ("vocabulary", None),
+            "rotary_dim": ("rotary_dimensions", None),
+            "n_positions": ("positions", None),
+            "activation_function": ("gelu", "gelu_new"),
+            "layer_norm_epsilon": ("norm_epsilon", 1e-5),
+            "attn_pdrop": ("attention_dropout", 0.0),
+            "initializer_range": ("initial_spread", 0.02),
+        },
+        must_be={"tie_word_embeddings": (False,)},
+        more=_more_of_gptj,
+        also=lambda shape: {
+            "n_inner": shape.intermediate,
+            "embd_pdrop": shape.dropout,
+            "tie_word_embeddings": shape.is_tied,
+        },
+    ),
+    "gpt_neox": ModelType(
+        shape=DecoderShape,
+        family="neox",
+        keys={
+            "hidden_dropout": ("dropout", 0.0),
+            "hidden_size": ("hidden", None),
+            "num_attention_heads": ("heads", None),
+            "num_hidden_layers": ("layers", None),
+            "intermediate_size": ("intermediate", None),
+            "vocab_size": ("vocabulary", None),
+            "max_position_embeddings": ("positions", None),
+            "use_parallel_residual": ("has_parallel_residual", True),
+            "attention_bias": ("has_attention_bias", True),
+            "tie_word_embeddings": ("is_tied", False),
+            "hidden_act": ("gelu", "gelu"),
+            "layer_norm_eps": ("norm_epsilon", 1e-5),
+            "attention_dropout": ("attention_dropout", 0.0),
+            "initializer_range": ("initial_spread", 0.02),
+        },
+        must_be={},
+        more=_more_of_neox,
         # The keys of transformers 4, which version 5 still reads.
-        "rotary_pct": shape.rotary_dimensions / shape.head_width,
-        "rotary_emb_base": shape.rotary_base,
-        "use_parallel_residual": shape.has_parallel_residual,
-        "attention_bias": shape.has_attention_bias,
-        "hidden_dropout": shape.dropout,
-        "attention_dropout": shape.attention_dropout,
-        "layer_norm_eps": shape.norm_epsilon,
-        "initializer_range": shape.initial_spread,
-        "tie_word_embeddings": shape.is_tied,
-    }
-
-
-WRITERS: Mapping[str, Callable[..., dict[str, object]]] = {
-    "bert": _write_bert,
-    "distilbert": _write_distilbert,
-    "gptj": _write_gptj,
-    "neox": _write_neox,
+        also=lambda shape: {
+            "rotary_pct": shape.rotary_dimensions / shape.head_width,
+            "rotary_emb_base": shape.rotary_base,
+        },
+    ),
 }

@@ -222,7 +222,7 @@ class DecoderAttention(nn.Module):
         query, key = rotated(moving, turned, neighbours=self.rotates_neighbours).unbind(3)
         if rows is not None:
             dropout = self.dropout if self.training else 0.0
-            mixed = rows.attend_backwards(query[0], key[0], value.squeeze(3)[0], dropout)
+            mixed = rows.attend(query[0], key[0], value.squeeze(3)[0], dropout, is_causal=True)
             packed: Tensor = self.output(mixed[None])
             return packed
         mixed = F.scaled_dot_product_attention(

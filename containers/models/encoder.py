@@ -115,7 +115,8 @@ class EncoderLayer(nn.Module):
         if isinstance(mask_or_rows, PackedRows):
             tokens, width = hidden.shape
             together = self.query_key_value(hidden).view(tokens, 3, -1, width // self.heads)
-            output = self.attention_output(mask_or_rows.attend(together, dropout))
+            query, key, value = together.unbind(1)
+            output = self.attention_output(mask_or_rows.attend(query, key, value, dropout))
             return output
         batch, length, width = hidden.shape
         together = self.query_key_value(hidden).view(batch, length, 3, -1, width // self.heads)

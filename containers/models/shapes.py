@@ -137,41 +137,25 @@ class PackedRows:
         row = (self.places == 0).cumsum(0) - 1
         return replace(self, cells=row * self._longest + self.places)
 
-    def attend(self, together: Tensor, dropout: float) -> Tensor:
-        """Apply attention within each row; `together` is tokens × 3 × heads × width of a head."""
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, dropout: float, *, is_causal: bool = False
+    ) -> Tensor:
+        """Apply attention within each row; each tensor is tokens × heads × width of a head."""
         if self.cells is not None:
-            known = self._padded(together.new_ones(len(together), dtype=torch.bool), self.cells)
-            query, key, value = self._padded(together, self.cells).permute(2, 0, 3, 1, 4)
-            visible = known[:, None, None, :]
-            mixed_rows = F.scaled_dot_product_attention(
-                query, key, value, attn_mask=visible, dropout_p=dropout
+            visible = None
+            if not is_causal:  # else no token sees the padding, which comes after it
+                known = self._padded(query.new_ones(len(query), dtype=torch.bool), self.cells)
+                visible = known[:, None, None, :]
+            query, key, value = (
+                self._padded(each, self.cells).transpose(1, 2) for each in (query, key, value)
             )
-            return _tokens_of(mixed_rows, self.cells)
-        mixed = []
-        for part, (rows, length) in zip(
-            together.split([rows * length for rows, length in self.runs]), self.runs, strict=True
-        ):
-            query, key, value = part.view(rows, length, *together.shape[1:]).permute(2, 0, 3, 1, 4)
-            mixed_rows = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-            mixed.append(mixed_rows.transpose(1, 2).reshape(rows * length, -1))
-        return torch.cat(mixed)
-
-    def attend_backwards(self, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
-        """Apply causal attention within each row; each tensor is tokens × heads × width of a head."""
-        if self.cells is not None:  # no token sees the padding, which comes after it
-            together = self._padded(torch.stack((query, key, value), dim=1), self.cells)
-            queries, keys, values = together.permute(2, 0, 3, 1, 4)
-            mixed_rows = F.scaled_dot_product_attention(
-                queries, keys, values, dropout_p=dropout, is_causal=True
-            )
-            return _tokens_of(mixed_rows, self.cells)
+            mixed_rows = F.scaled_dot_product_attention(query, key, value, visible, dropout, is_causal)
+            return mixed_rows.transpose(1, 2).flatten(0, 1).index_select(0, self.cells).flatten(1)
         mixed, sizes = [], [rows * length for rows, length in self.runs]
-        parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), self.runs, strict=True)
+        parts = zip(*(each.split(sizes) for each in (query, key, value)), self.runs, strict=True)
         for *part, (rows, length) in parts:
-            queries, keys, values = (each.unflatten(0, (rows, length)).transpose(1, 2) for each in part)
-            mixed_rows = F.scaled_dot_product_attention(
-                queries, keys, values, dropout_p=dropout, is_causal=True
-            )
+            query, key, value = (each.unflatten(0, (rows, length)).transpose(1, 2) for each in part)
+            mixed_rows = F.scaled_dot_product_attention(query, key, value, None, dropout, is_causal)
             mixed.append(mixed_rows.transpose(1, 2).reshape(rows * length, -1))
         return torch.cat(mixed)
 
@@ -184,8 +168,3 @@ class PackedRows:
         rows, longest = len(self.begins), self._longest
         empty = tokens.new_zeros(rows * longest, *tokens.shape[1:])
         return empty.index_copy(0, cells, tokens).unflatten(0, (rows, longest))
-
-
-def _tokens_of(padded: Tensor, cells: Tensor) -> Tensor:
-    """Reshape rows × heads × longest × width to tokens × (heads × width)."""
-    return padded.transpose(1, 2).flatten(0, 1).index_select(0, cells).flatten(1)

@@ -1,4 +1,4 @@
-"""The calls of the Linux kernel that the launcher needs beyond Python's `os`; elsewhere they do nothing."""
+"""The calls of the Linux kernel that the launcher needs beyond Python's `os`; elsewhere they do without."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def adopt_orphans() -> None:
     """Become the parent of what ranks leave behind, as process 1 would, so that it can be found and
     reaped."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def count_processors() -> int:
+    """Return how many processors this process may use; elsewhere than on Linux, how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def children(root: Path) -> list[int]:

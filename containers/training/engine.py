@@ -30,7 +30,7 @@ from slipway.containers.training.devices import (
     prepare_backend,
     refuse_other_world,
 )
-from slipway.containers.training.layout import DIMENSIONS, BatchPlan, Layout
+from slipway.containers.training.layout import DIMENSIONS, BatchPlan, Coordinates, Layout
 from slipway.containers.training.optimizers import BETAS, EPSILON, decay_groups
 from slipway.containers.training.state import ENGINE, LEFT_OUT, MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch, Task
@@ -70,9 +70,18 @@ class EngineParts:
     rank: int
     plan: BatchPlan
     watch: StepWatch
-    mesh: DeviceMesh | None = None  # as a self-check has made it; each would hold memory of the device
+    mesh: DeviceMesh | None = None  # made once: each would hold memory of the device
     betas: tuple[float, float] = BETAS  # of the optimizer
     epsilon: float = EPSILON  # likewise
+
+    @property
+    def at(self) -> Coordinates:
+        return self.layout.coordinates(self.rank)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return True if layers compute in another precision than weights are kept in."""
+        return self.device.precision is not torch.float32
 
     def optimizer_groups(self, parameters: Iterable[Tensor]) -> list[dict[str, Any]]:
         """Return the optimizer's parameter groups, by whether they decay, with its hyperparameters."""

@@ -37,7 +37,8 @@ class Loop:
     saving: Saving
     tell: Callable[[StepReport], None]
     say: Callable[[str], None]
-    after: Callable[[int], None]  # so many steps are done and saved
+    after: Callable[[int], None]  # so many steps are done, saved and measured
+    evaluation: Evaluation | None = None
     profiler: StepProfiler | None = None
     skipped: int = 0
 
@@ -52,6 +53,8 @@ class Loop:
             if self.profiler is not None:
                 self.profiler.after(step + 1)
             self.saving.after(step + 1, must_end=asked.to_end, is_due=asked.to_save, cursor=batch.cursor)
+            if self.evaluation is not None:
+                self.evaluation.after(step + 1)
             self.after(step + 1)
 
     def step(self, step: int, batch: StepBatch) -> AfterStep:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,50 +56,28 @@ class StepReport:
     own_seconds: float | None  # before the first wait for another rank
 
 
-@dataclass(frozen=True, slots=True)
-class Utilisation:
-    """Say how much of the device's peak a training uses (MFU)."""
-
-    device: Device
-    world: int
-    flops_per_token: float | None  # None: nobody counted this model's
-
-    def share(self, tokens_per_second: float) -> float | None:
-        """Return model FLOPs over the peak of all ranks; None if either is not known."""
-        if (peak := self.device.peak_tflops) is None or self.flops_per_token is None:
-            return None
-        return tokens_per_second * self.flops_per_token / (self.world * peak * 1e12)
-
-    def in_words(self, tokens_per_second: float) -> str:
-        share = self.share(tokens_per_second)
-        return "" if share is None else f"  MFU {share:.1%}"
-
-
 @dataclass(slots=True, kw_only=True)
 class Reporter:
     steps: int
     log_every: int
     device: Device
+    world: int
     telemetry: Telemetry
     show: Say
-    utilisation: Utilisation
+    flops_per_token: float | None = None  # None: nobody counted this model's
     usd_per_hour: float | None = None  # of all nodes; None: nobody knows it
     _since: list[StepReport] = field(default_factory=list)
 
     def tell(self, report: StepReport) -> None:
+        measured = asdict(report)
+        rows, tokens = (measured.pop(name) / report.seconds for name in ("rows", "tokens"))
         self.telemetry.record(
             StepRecord(
-                step=report.step,
-                loss=report.loss,
-                learning_rate=report.learning_rate,
-                seconds=report.seconds,
-                own_seconds=report.own_seconds,
-                gradient_norm=report.gradient_norm,
-                loss_scale=report.loss_scale,
-                sequences_per_second=report.rows / report.seconds,
-                tokens_per_second=report.tokens / report.seconds,
-                tokens_per_dollar=self._per_dollar(report.tokens / report.seconds),
-                mfu=self.utilisation.share(report.tokens / report.seconds),
+                **measured,
+                sequences_per_second=rows,
+                tokens_per_second=tokens,
+                tokens_per_dollar=self._per_dollar(tokens),
+                mfu=self._utilisation(tokens),
                 memory_bytes=self.device.memory_bytes(),
             )
         )
@@ -107,6 +85,12 @@ class Reporter:
         if report.step % self.log_every == 0 or report.step == self.steps:
             self.show(self._line())
             self._since.clear()
+
+    def _utilisation(self, tokens_per_second: float) -> float | None:
+        """Return model FLOPs over the peak of all ranks (MFU); None if either is not known."""
+        if (peak := self.device.peak_tflops) is None or self.flops_per_token is None:
+            return None
+        return tokens_per_second * self.flops_per_token / (self.world * peak * 1e12)
 
     def _per_dollar(self, tokens_per_second: float) -> float | None:
         return None if not self.usd_per_hour else tokens_per_second * 3600 / self.usd_per_hour
@@ -117,13 +101,13 @@ class Reporter:
         rows = sum(report.rows for report in self._since)
         tokens = sum(report.tokens for report in self._since)
         loss = sum(report.loss * report.rows for report in self._since) / rows
-        value = self._per_dollar(tokens / seconds)
+        value, share = self._per_dollar(tokens / seconds), self._utilisation(tokens / seconds)
         minutes, left_seconds = divmod(int((self.steps - last.step) * seconds / len(self._since)), 60)
         hours, left_minutes = divmod(minutes, 60)
         return (
             f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "
             f"|g| {last.gradient_norm:.3g}  {rows / seconds:.1f} sequences/s"
-            f"{self.utilisation.in_words(tokens / seconds)}"
+            f"{'' if share is None else f'  MFU {share:.1%}'}"
             f"{'' if value is None else f'  {value:,.0f} tokens/$'}  "
             f"{hours}:{left_minutes:02d}:{left_seconds:02d} left"
         )

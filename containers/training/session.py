@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,7 @@ from slipway.containers.training.engine import (
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.loop import Evaluation, HeldOut, Loop
 from slipway.containers.training.optimizers import BETAS, EPSILON
-from slipway.containers.training.report import Reporter, StepProfiler, Utilisation, Words
+from slipway.containers.training.report import Reporter, StepProfiler, Words
 from slipway.containers.training.saving import Saving, ShutdownWatch, check_ranks_agree
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.start import (
@@ -207,11 +208,22 @@ def _loop(
         steps=trained.steps,
         log_every=config.log_every,
         device=device,
+        world=place.contract.world,
         telemetry=place.telemetry,
         show=words.show,
         usd_per_hour=place.contract.usd_per_hour,
-        utilisation=Utilisation(device, place.contract.world, brought.flops_per_token),
+        flops_per_token=brought.flops_per_token,
     )
+    evaluation = None
+    if brought.held_out is not None:
+        evaluation = Evaluation(
+            held_out=brought.held_out,
+            engine=trained.engine,
+            parts=parts,
+            telemetry=place.telemetry,
+            say=words.show,
+            steps=trained.steps,
+        )
     return Loop(
         parts=parts,
         engine=trained.engine,
@@ -220,31 +232,10 @@ def _loop(
         saving=saving,
         tell=reporter.tell,
         say=words.say,
-        after=_after_steps(parts, place, brought, trained),
+        after=partial(brought.after, trained),
+        evaluation=evaluation,
         profiler=_profiler(config, place),
     )
-
-
-def _after_steps(
-    parts: EngineParts, place: Workplace, brought: RecipeParts, trained: Trained
-) -> Callable[[int], None]:
-    """Return the function to call after each step is saved: held-out losses, then the recipe's own."""
-    if brought.held_out is None:
-        return lambda steps: brought.after(trained, steps)
-    evaluation = Evaluation(
-        held_out=brought.held_out,
-        engine=trained.engine,
-        parts=parts,
-        telemetry=place.telemetry,
-        say=place.words.show,
-        steps=trained.steps,
-    )
-
-    def after(steps: int) -> None:
-        evaluation.after(steps)
-        brought.after(trained, steps)
-
-    return after
 
 
 def _profiler(config: TrainingConfig, place: Workplace) -> StepProfiler | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.words.job import NAME, DamagedRequest, request_key
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, reader, sender
+from slipway.jobs.words.job import NAME, CommandRequest, DamagedRequest, request_key
 from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     METRIC_NAMESPACE,
@@ -17,12 +17,20 @@ from slipway.jobs.words.names import (
     REASONS,
 )
 from slipway.jobs.words.run import Listed
-from slipway.jobs.words.targets import MpiTarget, SlurmTarget
+from slipway.jobs.words.targets import MpiTarget, SlurmTarget, Target
 from slipway.jobs.words.text import NewerRecord
 
 ONLINE = "Online"  # Systems Manager API reference, InstanceInformation
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+def send_command(request: CommandRequest, target: Target, taker: str) -> Mapping[str, Any]:
+    """Send the request to the node of this id."""
+    client("s3", target.region).put_object(**request.put)
+    ssm = sender("ssm", target.region)
+    sent: Mapping[str, Any] = ssm.send_command(**request.send_command, InstanceIds=[taker])
+    return sent
 
 
 class Decode(Protocol[R_co]):

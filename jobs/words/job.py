@@ -281,6 +281,25 @@ def request_key(name: str) -> str:
     return f"jobs/{name}/request.json"
 
 
+def request_object(name: str, body: str, target: Target) -> Mapping[str, Any]:
+    """Return the PutObject of a job's request."""
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    return {**owner, "Key": request_key(name), "Body": body, "ContentType": "application/json"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """Holds everything that will be sent except the code and the id of the node that takes the command."""
+
+    digest: str  # of the code, which is uploaded for the nodes unless it is there
+    put: Mapping[str, Any]  # of the request object
+    send_command: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.send_command["Comment"])
+
+
 def name_of(key: str) -> str | None:
     """Return the name of the job whose request has this key."""
     found = _KEY.fullmatch(key)

@@ -14,7 +14,7 @@ from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, own_checkpoints
 from slipway.jobs.words.run import price_of, term_of
 from slipway.jobs.words.sagemaker import job_url
-from slipway.jobs.words.targets import SageMakerTarget, Target
+from slipway.jobs.words.targets import MpiTarget, SageMakerTarget, SlurmTarget, Target
 
 SETTING_OPTION = "--set"
 
@@ -46,6 +46,8 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
             "--checkpoints", job.checkpoints, target, default=own_checkpoints(name)
         ),
         variables.LOGS: f"{mount}/logs/{name}" if mount else None,
+        # Launchers on nodes ask about interruptions, which only Spot instances have.
+        variables.MARKET: "spot" if target.is_spot and isinstance(target, MpiTarget | SlurmTarget) else None,
     }
     return {key: value for key, value in sorted(told.items()) if value is not None}
 

@@ -258,7 +258,7 @@ def in_attempt(number: int | None, allowed: int | None) -> str:
     return f" in attempt {number}{of_all}{', the last' if number == allowed else ''}"
 
 
-_LOGS = "look at its log: slipway logs {job}"
+SEE_LOG = "look at its log: slipway logs {job}"
 _BUILD = "slipway image build {image} --on {target}"
 _SMALLER = "set a smaller micro_batch or fewer workers"
 _RESUME = "add --checkpoints {kept} to resume from what it saved, unless it had its own"
@@ -269,15 +269,15 @@ LONGER = f"submit it again with a longer --timeout-hours; {_RESUME}"
 EXIT_CODES: Mapping[int, Reason] = {
     code: Reason(pattern=str(code), means=means, fix=fix)
     for code, means, fix in (
-        (1, "the program failed", _LOGS),
-        (2, "the program refused what it was given", _LOGS),
+        (1, "the program failed", SEE_LOG),
+        (2, "the program refused what it was given", SEE_LOG),
         (85, "it asked for another attempt", f"slipway logs {{job}} says why; {AGAIN}"),
         (126, "its command could not be run", _BUILD),
         (127, "its command is not in the image", _BUILD),
-        (134, "the program aborted", _LOGS),
-        (137, "the program was killed, most often because memory ran out", f"{_SMALLER}; {_LOGS}"),
-        (139, "the program crashed (segmentation fault)", _LOGS),
-        (143, "the program was told to end", _LOGS),
+        (134, "the program aborted", SEE_LOG),
+        (137, "the program was killed, most often because memory ran out", f"{_SMALLER}; {SEE_LOG}"),
+        (139, "the program crashed (segmentation fault)", SEE_LOG),
+        (143, "the program was told to end", SEE_LOG),
     )
 }
 

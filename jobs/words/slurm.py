@@ -47,7 +47,7 @@ GROUP_TAG = "aws:pcs:compute-node-group-id"
 CLUSTER_TAG = "aws:pcs:cluster-id"
 
 QUEUE = "train"  # PCS's queue, and Slurm's partition of the same name
-ACTIONS = ("submit", "status", "cancel", "logs")  # actions of the run document on the login node
+ACTIONS = ("submit", "status", "cancel")  # actions of the run document on the login node
 
 # AWS PCS user guide, "Software installers": the folder is Slurm's release without its last part. The other
 # two are AWS ParallelCluster's and Debian's.

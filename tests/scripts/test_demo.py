@@ -32,6 +32,16 @@ def test_the_tour_walks_every_chapter_and_kills_a_node_when_the_log_says_so(chec
     checkout.assert_nothing_is_left()
 
 
+def test_on_a_mac_one_line_says_that_it_needs_linux(checkout: Checkout) -> None:
+    uname = checkout.folder / "mac" / "uname"
+    uname.parent.mkdir()
+    uname.write_text("#!/bin/sh\necho Darwin\n")
+    uname.chmod(0o755)
+    code, shown = checkout.run(PATH=f"{uname.parent}:{os.environ['PATH']}")
+    assert (code, shown.count("\n")) == (1, 1), shown
+    assert shown.startswith("error: this script needs Linux, and this machine is Darwin")
+
+
 def test_all_six_roads_are_walked_and_each_chapter_says_how_long_it_took(checkout: Checkout) -> None:
     code, shown = checkout.run("--all")
     assert code == 0, shown

@@ -21,8 +21,7 @@ from tests.waiting import until
         ("check", "ruff", "closed terminal", 129),
         ("lock", "uv pip", "SIGTERM", 143),
         ("test", "ruff", "Ctrl-C", 130),
-        ("test", "pytest --cache-clear -n 2", "SIGTERM", 143),
-        ("test", "pytest --cache-clear -n 4", "SIGHUP", 129),
+        ("test", "pytest --cache-clear -n 4", "SIGTERM", 143),
     ],
 )
 def test_an_interrupted_script_leaves_no_process(
@@ -42,19 +41,19 @@ def test_an_interrupted_script_leaves_no_process(
 def test_a_mark_that_tests_import_is_theirs(tmp_path: Path) -> None:
     """A phase of scripts/test names its files, because pytest would import all others, too."""
     checkout = make_checkout(tmp_path)
-    (tmp_path / "scripts" / "write_docs").symlink_to("/bin/true")
+    replace(tmp_path, fresh=0, write_docs=0, set_up_apart=0)
     (tmp_path / "tests" / "yard").mkdir(parents=True)
     for name, text in {
-        "every.py": "MARKED = [pytest.param(1, marks=pytest.mark.alone)]",
+        "every.py": "MARKED = [pytest.param(1, marks=pytest.mark.long)]",
         "test_of_every.py": "from tests.yard.every import MARKED",
-        "test_that_is_marked.py": "pytestmark = pytest.mark.alone",
+        "test_that_is_marked.py": "pytestmark = pytest.mark.long",
         "test_of_something_else.py": "from tests.yard import nothing",
     }.items():
         (tmp_path / "tests" / "yard" / name).write_text(f"{text}\n")
-    code, said = checkout.run(script="test")
+    code, said = checkout.run("--all", script="test")
     assert code == 0, said
-    (alone,) = [line for line in checkout.said() if "-m alone and not long" in line]
-    named = alone.split(" -m alone and not long ")[1].split(" --durations")[0]
+    (longest,) = [line for line in checkout.said() if " -m long " in line]
+    named = longest.split(" -m long ")[1].split(" --")[0]
     assert named == "tests/yard/test_that_is_marked.py tests/yard/test_of_every.py"
 
 
@@ -78,7 +77,7 @@ def test_views_that_fail_fail_the_whole_once_all_tests_have_run(
     ended, said = checkout.run("--all", script="test")
     assert ended == code, said
     assert words in said
-    assert any("not alone and not long and not apart" in line for line in checkout.said())
+    assert any("not long and not apart" in line for line in checkout.said())
 
 
 def test_a_phase_of_all_that_fails_is_named_at_the_end_and_the_others_run(tmp_path: Path) -> None:
@@ -104,8 +103,7 @@ def replace(checkout: Path, **codes: int) -> None:
 # `scripts/test FOLDER` runs the tests of a folder and of all that imports it, and no others.
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "test"
 CHOSEN = (
-    "-n 2 --dist loadfile -m not alone and not long and not apart -k bounds "
-    "tests/jobs/test_one.py tests/jobs/test_two.py"
+    "-n 2 --dist loadfile -m not long and not apart -k bounds tests/jobs/test_one.py tests/jobs/test_two.py"
 )
 
 

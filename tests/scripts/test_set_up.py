@@ -41,6 +41,14 @@ def test_an_old_python_is_told_which_one_is_needed() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_mac_is_told_what_works_there() -> None:
+    done = set_up("develop", code=pretending("sys.platform = 'darwin'"))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: set-up needs Linux, and this machine is darwin; for AWS alone: pip install '.[infra]'\n"
+    )
+
+
 APT = """#!/bin/sh
 echo "$* $SYSTEMD_OFFLINE" >> "$(dirname "$0")/said"
 exit $APT_CODE

@@ -33,6 +33,7 @@ NOT_JUDGED = (
     "condition keys that the yard cannot fill: they count as absent from the request",
     "hosts without a role: they answer Systems Manager, as with Default Host Management Configuration",
     "S3's DeleteObjects: refused as a whole where AWS refuses single keys",
+    "mounts: EFS's policies and the rights to mount; a host mounts whatever it names",
     "TLS: requests count as if they had come over it",
 )
 _EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}

@@ -6,7 +6,6 @@ The folder of a corpus:  part-00003.txt (a paragraph per line, a blank line betw
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,12 +15,13 @@ from heapq import merge, nlargest
 from itertools import groupby
 from pathlib import Path
 
-from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
+from slipway.containers.data.corpus.documents import documents_of
 from slipway.containers.data.corpus.parts import Part, bytes_of
 from slipway.containers.data.preparation import MADE, Report, read_record, record_path, unfinished
 from slipway.containers.data.sources.sources import Source, input_digest
 from slipway.containers.data.text.documents import digest_of, write_json
 from slipway.containers.data.text.words import chunks_of, word_counts
+from slipway.containers.runtime import disk
 
 FORMAT = 1
 
@@ -56,18 +56,45 @@ class CorpusWork:
         return finished_part(self, number) is not None
 
     def make(self, number: int, report: Report) -> None:
-        path = self.folder / part_name(number)
+        path, counts = self.folder / part_name(number), DocumentCounts()
         counter = WordCounter() if self.counts_words else None
         with unfinished(path, "finished parts are kept") as part:
-            with TextWriter(part, counter) as writer:
-                for piece in self.parts[number]:
-                    writer.write(documents_of(self.source, piece, self.field))
+            digest = disk.write_new(part, self._written(number, counts, counter))
             if counter is not None:
                 counter.write(words_path(self.folder, number), cased=self.cased)
             part.replace(path)
-        record = writer.record(number, digest_of(self.plan))
+        record = PartRecord(
+            number=number,
+            plan=digest_of(self.plan),
+            documents=counts.documents,
+            others=counts.others,
+            characters=counts.characters,
+            bytes=digest.bytes,
+            sha256=digest.sha256,
+        )
         write_json(record_path(self.folder, number), asdict(record))
         report(self.bytes_of(number))
+
+    def _written(self, number: int, counts: DocumentCounts, counter: WordCounter | None) -> Iterator[bytes]:
+        """Yield the bytes of each document of a part, and count it."""
+        for piece in self.parts[number]:
+            for document in documents_of(self.source, piece, self.field):
+                if not document.paragraphs:
+                    counts.others += 1
+                    continue
+                text = "\n".join(document.paragraphs)
+                counts.documents += 1
+                counts.characters += len(text)
+                if counter is not None:
+                    counter.add(text)
+                yield f"{text}\n\n".encode()
+
+
+@dataclass(slots=True)
+class DocumentCounts:
+    documents: int = 0
+    others: int = 0  # pages left out: redirects, talk, templates, and pages without a paragraph
+    characters: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +102,7 @@ class PartRecord:
     number: int
     plan: str  # the digest of the plan
     documents: int
-    others: int  # pages left out: redirects, talk, templates, and pages without a paragraph
+    others: int
     characters: int
     bytes: int
     sha256: str
@@ -96,50 +123,6 @@ def finished_part(work: CorpusWork, number: int) -> PartRecord | None:
     if record is None or (work.counts_words and not words_path(work.folder, number).is_file()):
         return None
     return record if path.is_file() and path.stat().st_size == record.bytes else None
-
-
-class TextWriter:
-    """Write documents to a file and count them; closing syncs the file."""
-
-    def __init__(self, path: Path, counter: WordCounter | None) -> None:
-        self._path, self._counter = path, counter
-        self._digest = hashlib.sha256()
-        self._documents = self._others = self._characters = self._bytes = 0
-
-    def __enter__(self) -> TextWriter:
-        self._file = self._path.open("wb")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._file as file:
-            file.flush()
-            os.fsync(file.fileno())
-
-    def write(self, documents: Iterable[CorpusDocument]) -> None:
-        for document in documents:
-            if not document.paragraphs:
-                self._others += 1
-                continue
-            text = "\n".join(document.paragraphs)
-            data = f"{text}\n\n".encode()
-            self._file.write(data)
-            self._digest.update(data)
-            self._documents += 1
-            self._characters += len(text)
-            self._bytes += len(data)
-            if self._counter is not None:
-                self._counter.add(text)
-
-    def record(self, number: int, plan: str) -> PartRecord:
-        return PartRecord(
-            number=number,
-            plan=plan,
-            documents=self._documents,
-            others=self._others,
-            characters=self._characters,
-            bytes=self._bytes,
-            sha256=self._digest.hexdigest(),
-        )
 
 
 # Count the words of a corpus part by part, and join the counts line by line, in bounded memory. The rarest

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.glue.texts import TaskTable, Texts, read_texts
 from slipway.containers.data.preparation import Report, lone_process, make_parts
-from slipway.containers.data.shared_folder import changed_at, node_folder, wait_for_all
+from slipway.containers.data.shared_folder import KEPT_SECONDS, changed_at, wait_for_all
 from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.text.documents import digest_of, own_neighbour, read_json, write_json
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.node_folders import hold
 
 FORMAT = 1
 STRETCH_BYTES = 4 << 20  # of text; making its rows takes some hundred megabytes of memory
@@ -92,7 +93,7 @@ def node_rows(table: TaskTable, encoder: RowEncoder, contract: LaunchContract) -
     work = RowWork(
         table=table,
         encoder=encoder,
-        folder=node_folder("rows", digest_of(decides)),
+        folder=hold("rows-", digest_of(decides), unused_seconds=KEPT_SECONDS),
         pieces=table.pieces(STRETCH_BYTES),
     )
     if not work.record.exists():

@@ -9,9 +9,8 @@ of each sequence in NAME.bin (int64), the first sequence of each document (int64
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
+from slipway.containers.runtime import disk
 from slipway.containers.runtime.named_files import UnusableFile, open_regular
 
 MAGIC = b"MMIDIDX\x00\x00"
@@ -163,61 +163,36 @@ def _mapped(path: Path, kind: np.dtype[Any], offset: int, count: int | None = No
         raise DataError(f"cannot map {path}: {error.strerror or error}", hint=NAMES) from error
 
 
-# TokenWriter writes NAME.bin document by document; write_index writes NAME.idx afterwards. Both are synced.
+# write_tokens writes NAME.bin document by document; write_index writes NAME.idx afterwards. Both are synced.
 CHUNK_SEQUENCES = 1 << 20
 MOST_TOKENS = 2**31 - 1  # of a document: the index stores its length in 32 bits
 
 
-class TokenWriter:
-    """Write documents end to end, each as one sequence."""
+def write_tokens(
+    path: Path, kind: type[np.integer[Any]], batches: Iterable[tuple[Ids, NDArray[np.int64]]]
+) -> tuple[str, NDArray[np.int32]]:
+    """Write documents end to end, each as one sequence; return the SHA-256, and the length of each.
 
-    def __init__(self, path: Path, kind: type[np.integer[Any]]) -> None:
-        self._path, self._kind = path, kind
-        self._digest = hashlib.sha256()
-        self._lengths: list[NDArray[np.int32]] = []
-        self.tokens = 0
+    A batch is the ids of some documents, end to end, and the number of ids of each.
+    """
+    written = [np.empty(0, np.int32)]
 
-    def __enter__(self) -> TokenWriter:
-        self._file = self._path.open("wb")
-        return self
+    def data() -> Iterator[memoryview]:
+        for ids, lengths in batches:
+            if lengths.max() > MOST_TOKENS:
+                raise DataError(
+                    f"a document has {lengths.max():,} tokens, but an index allows at most {MOST_TOKENS:,}",
+                    hint="cut it into several documents",
+                )
+            written.append(lengths.astype(np.int32))
+            yield np.ascontiguousarray(ids, np.dtype(kind).newbyteorder("<")).data.cast("B")
 
-    def __exit__(self, *_: object) -> None:
-        with self._file as file:
-            file.flush()
-            os.fsync(file.fileno())
-
-    def add(self, ids: Ids, lengths: NDArray[np.int64]) -> None:
-        """Write documents: `ids` holds them end to end, `lengths` the number of ids of each."""
-        if len(lengths) and lengths.max() > MOST_TOKENS:
-            raise DataError(
-                f"a document has {lengths.max():,} tokens, but an index allows at most {MOST_TOKENS:,}",
-                hint="cut it into several documents",
-            )
-        data = np.ascontiguousarray(ids, np.dtype(self._kind).newbyteorder("<")).data.cast("B")
-        self._file.write(data)
-        self._digest.update(data)
-        self._lengths.append(lengths.astype(np.int32))
-        self.tokens += len(ids)
-
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        return np.concatenate([np.empty(0, np.int32), *self._lengths])
-
-    @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
+    return disk.write_new(path, data()).sha256, np.concatenate(written)
 
 
-def write_index(path: Path, kind: type[np.integer[Any]], lengths: Sequence[NDArray[np.int32]]) -> str:
-    """Write the index of documents with these lengths; return its SHA-256."""
-    digest = hashlib.sha256()
-    with path.open("wb") as file:
-        for data in _index(np.dtype(kind).itemsize, CODES[kind], lengths):
-            file.write(data)
-            digest.update(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return digest.hexdigest()
+def write_index(path: Path, kind: type[np.integer[Any]], lengths: Sequence[NDArray[np.int32]]) -> None:
+    """Write the index of documents with these lengths."""
+    disk.write_synced(path, _index(np.dtype(kind).itemsize, CODES[kind], lengths))
 
 
 def _index(size: int, code: int, lengths: Sequence[NDArray[np.int32]]) -> Iterator[bytes]:

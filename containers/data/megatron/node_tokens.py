@@ -25,10 +25,11 @@ from slipway.containers.data.megatron.work import (
     merged_tokens,
 )
 from slipway.containers.data.preparation import make_parts
-from slipway.containers.data.shared_folder import changed_at, node_folder, wait_for_all, workers_of
+from slipway.containers.data.shared_folder import KEPT_SECONDS, changed_at, wait_for_all, workers_of
 from slipway.containers.data.sources.locations import is_remote, open_source
 from slipway.containers.data.text.documents import digest_of, read_json
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.node_folders import hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,8 @@ def node_tokens(place: str, vocabulary: BpeVocabulary, *, field: str, contract: 
         end_of_document=vocabulary.id_of(END_OF_DOCUMENT),
         engine=engine,
     )
-    work = replace(work, folder=node_folder("tokens", digest_of([work.plan, changed_at(source)])))
+    decides = digest_of([work.plan, changed_at(source)])
+    work = replace(work, folder=hold("tokens-", decides, unused_seconds=KEPT_SECONDS))
     manifest = merged_tokens(work)
     if manifest is None:
         # Make this rank's share of the parts, wait for the other ranks' shares, and merge all.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slipway.containers.data.corpus.documents import documents_of, lines, text_of
 from slipway.containers.data.corpus.parts import CorpusPiece, Part, bytes_of, unpacked
@@ -23,11 +24,11 @@ from slipway.containers.data.megatron.index import (
     HEADER,
     Ids,
     TokenIndex,
-    TokenWriter,
     index_path,
     tokens_path,
     type_for,
     write_index,
+    write_tokens,
 )
 from slipway.containers.data.preparation import (
     MADE,
@@ -138,20 +139,18 @@ def make_tokens(work: TokenWork, number: int) -> TokenRecord:
     kind = type_for(work.vocabulary_size)
     counts = TextCounts()
     with unfinished(prefix, KEPT) as part:
-        with TokenWriter(part, kind) as writer:
-            for texts in _batches(work, number, counts):
-                _write(work, writer, texts, counts)
+        sha256, lengths = write_tokens(part, kind, _encoded(work, number, counts))
         part.replace(tokens_path(prefix))
-        write_index(part, kind, [writer.lengths])
+        write_index(part, kind, [lengths])
         part.replace(index_path(prefix))
     record = TokenRecord(
         number=number,
         plan=digest_of(work.plan),
-        documents=counts.documents,
+        documents=len(lengths),
         empty=counts.empty,
-        tokens=writer.tokens,
+        tokens=int(lengths.sum(dtype=np.int64)),
         characters=counts.characters,
-        sha256=writer.sha256,
+        sha256=sha256,
     )
     write_json(record_path(work.folder, number), asdict(record))
     return record
@@ -159,9 +158,19 @@ def make_tokens(work: TokenWork, number: int) -> TokenRecord:
 
 @dataclass(slots=True)
 class TextCounts:
-    documents: int = 0
     empty: int = 0
     characters: int = 0
+
+
+def _encoded(work: TokenWork, number: int, counts: TextCounts) -> Iterator[tuple[Ids, NDArray[np.int64]]]:
+    """Yield the ids of some documents end to end, and how many each has."""
+    end = [] if work.end_of_document is None else [np.array([work.end_of_document], np.uint32)]
+    for texts in _batches(work, number, counts):
+        encoded = [ids for ids in engine_of(work.folder / VOCABULARY, work.engine).encode(texts) if len(ids)]
+        counts.empty += len(texts) - len(encoded)
+        if encoded:
+            lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) + len(end)
+            yield np.concatenate([ids for document in encoded for ids in (document, *end)]), lengths
 
 
 def _batches(work: TokenWork, number: int, counts: TextCounts) -> Iterator[list[str]]:
@@ -178,21 +187,6 @@ def _batches(work: TokenWork, number: int, counts: TextCounts) -> Iterator[list[
                 held, size = [], 0
     counts.characters += size
     yield held
-
-
-def _write(work: TokenWork, writer: TokenWriter, texts: list[str], counts: TextCounts) -> None:
-    encoded = [ids for ids in engine_of(work.folder / VOCABULARY, work.engine).encode(texts) if len(ids)]
-    counts.empty += len(texts) - len(encoded)
-    counts.documents += len(encoded)
-    if not encoded:
-        return
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    stretches: list[Ids] = encoded
-    if work.end_of_document is not None:
-        end = np.array([work.end_of_document], np.uint32)
-        stretches = [ids for document in encoded for ids in (document, end)]
-        lengths += 1
-    writer.add(np.concatenate(stretches), lengths)
 
 
 @lru_cache(maxsize=1)

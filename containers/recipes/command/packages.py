@@ -22,24 +22,21 @@ from slipway.containers.data.sources.locations import open_source
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_bytes
-from slipway.containers.training.node_folders import hold, sweep
+from slipway.containers.runtime.node_folders import hold
 
 PREFIX = "packages-"
 _MOST_BYTES = 1 << 20
 _KEPT_SECONDS = 7 * 24 * 3600.0  # after the last job that took them
-_SHOWN = 16
 _QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
 _SITES = ("site-packages", "dist-packages")
 
 
-def ensure_packages(root: Path, requirements: str, folder: Path) -> Path:
+def ensure_packages(requirements: str, folder: Path) -> Path:
     """Return the virtual environment of the folder's requirements; install them if it is missing."""
     content = read_bytes(folder / requirements, _MOST_BYTES)
     own = f"{sys.executable}\0{sys.version}\0".encode()
-    name = f"{PREFIX}{sha256(own + content).hexdigest()[:_SHOWN]}"
 
     def install(environment: Path) -> None:
-        sweep(root, PREFIX, _KEPT_SECONDS)
         venv = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
         _run(venv, folder, "make an environment")
         sites = [path for path in sys.path if Path(path).name in _SITES]
@@ -50,7 +47,7 @@ def ensure_packages(root: Path, requirements: str, folder: Path) -> Path:
         pip = [str(environment / "bin" / "python"), "-m", "pip"]
         _run([*pip, "install", "--requirement", requirements], folder, f"install {requirements}")
 
-    return hold(root, name, install)
+    return hold(PREFIX, sha256(own + content).hexdigest(), install, _KEPT_SECONDS)
 
 
 def with_packages(environment: Mapping[str, str], packages: Path) -> dict[str, str]:

@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,7 +29,7 @@ from slipway.containers.recipes.command.packages import (
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Interruption, Refusal
-from slipway.containers.training.node_folders import folder_root, hold, sweep
+from slipway.containers.runtime.node_folders import hold
 from slipway.containers.training.rank import run_rank
 
 # The command runs in the user's folder, with torchrun's variables, and no process of ours in between.
@@ -53,22 +52,18 @@ class NotExecutable(Refusal):
 
 def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) -> NoReturn:
     """Unpack the folder and install its requirements, once per node, and become the command."""
-    root = folder_root()
     # For this attempt alone, on this node: a command may write to its working directory.
     own = f"{contract.run}\0{contract.attempt}\0{contract.node}\0{config.digest}"
-
-    def unpack(folder: Path) -> None:
-        sweep(root, PREFIX)
-        unpack_source(config.source, config.digest, folder, contract.account)
-
-    folder = hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:16]}", unpack)
+    folder = hold(
+        PREFIX, own, lambda folder: unpack_source(config.source, config.digest, folder, contract.account)
+    )
     environment = {
         **command_environment(os.environ, contract, is_per_node=config.is_per_node),
         **config.environment,
         **read_secrets(config.secrets),
     }
     if config.requirements:
-        environment = with_packages(environment, ensure_packages(root, config.requirements, folder))
+        environment = with_packages(environment, ensure_packages(config.requirements, folder))
     # Make those that are local folders; if that fails, the command itself reports it.
     for place in (contract.checkpoints, contract.logs):
         if place and "://" not in place:

@@ -31,13 +31,13 @@ from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode,
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.node_folders import hold
 from slipway.containers.runtime.observe.progress import SAVING
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import checkpoint_wire
 from slipway.containers.training.layout import BatchPlan
-from slipway.containers.training.node_folders import folder_root, hold, sweep
-from slipway.containers.training.report import NotFinite, Reporter, StepReport, Utilisation, Words
+from slipway.containers.training.report import NotFinite, Reporter, StepReport, Words
 from slipway.containers.training.saving import Saving, ShutdownWatch, check_ranks_agree, summed
 from slipway.containers.training.start import open_checkpoints
 from slipway.containers.training.state import SavedState, TensorPiece, WantedBox
@@ -59,9 +59,8 @@ def open_run(
 ) -> Iterator[TunedRun]:
     """Check that all ranks have the same settings, model and rows, and open what the callbacks need."""
     check_ranks_agree(identity, collective)
-    words, root = Words.of(contract), folder_root()
+    words = Words.of(contract)
     training = Training.of(contract, topology={"data": contract.world}, config=identity)
-    sweep(root, _PREFIX)
     with (
         Telemetry.of(contract) as telemetry,
         open_checkpoints(
@@ -77,7 +76,7 @@ def open_run(
             telemetry=telemetry,
             ending=ShutdownWatch(contract),
             checkpoints=checkpoints,
-            folder=hold(root, f"{_PREFIX}{contract.run}-{contract.attempt}-{contract.rank}", lambda _: None),
+            folder=hold(_PREFIX, f"{contract.run} {contract.attempt} {contract.rank}"),
         )
 
 
@@ -118,8 +117,8 @@ class TunedRun:
         trainer.add_callback(StepCallback(run=self, saving=saving, plan=plan, rows=rows))
         resumed = None
         if found is not None:  # its folder is written once per node, from the verified bytes
-            name = f"{_PREFIX}{self.contract.run}-{self.contract.attempt}-{found.step}-files"
-            resumed = str(hold(folder_root(), name, partial(write_files, found)))
+            identity = f"{self.contract.run} {self.contract.attempt} files of {found.step}"
+            resumed = str(hold(_PREFIX, identity, partial(write_files, found)))
         trainer.train(resume_from_checkpoint=resumed)
         self._write_model(trainer)
 
@@ -204,10 +203,10 @@ class StepCallback(TrainerCallback):
             steps=state.max_steps,
             log_every=run.config.log_every,
             device=run.device,
+            world=run.contract.world,
             telemetry=run.telemetry,
             show=run.words.show,
             usd_per_hour=run.contract.usd_per_hour,
-            utilisation=Utilisation(run.device, run.contract.world, None),
         )
         run.words.say(
             f"{run.config.method} of {run.config.model}: {self.rows} rows, {state.max_steps} steps, "

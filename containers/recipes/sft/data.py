@@ -5,9 +5,8 @@ A new form of rows is one entry of FORMS, if TRL knows its columns.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from slipway.containers.models.slices import TensorSlices
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.node_folders import hold
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.node_folders import folder_root, hold, sweep
 from slipway.containers.training.start import address_of_input
 
 # The columns of a row by method: TRL's "language modeling", "prompt-completion" and "preference" data sets.
@@ -28,6 +27,7 @@ FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dpo": (("prompt", "chosen", "rejected"), ("chosen", "rejected")),
 }
 _TYPES: Mapping[str, tuple[type, ...]] = {"messages": (list,), "text": (str,)}  # others may be either
+_PART_OF_A_ROW = ("tools", "chat_template_kwargs", "image", "images")  # TRL would put them into the prompt
 _ROWS, _DIGEST = "rows.jsonl", "rows.sha256"
 _PREFIX = "sft-"
 _UNUSED_SECONDS = 24 * 3600.0
@@ -63,7 +63,8 @@ def rows_of(place: str, method: str, contract: LaunchContract) -> TuningRows:
             )
         (folder / _DIGEST).write_text(digest.sha256, encoding="utf-8")
 
-    folder = _hold("rows", f"{method} {told} {contract.run} {contract.attempt} {_version(source)}", fill)
+    identity = f"rows {method} {told} {contract.run} {contract.attempt} {_version(source)}"
+    folder = hold(_PREFIX, identity, fill, _UNUSED_SECONDS)
     with (folder / _ROWS).open(encoding="utf-8") as lines:
         first = json.loads(next(lines))
     return TuningRows(
@@ -87,7 +88,8 @@ def model_of(place: str, contract: LaunchContract) -> ModelOnNode:
         for file in wanted:
             disk.write_synced(folder / file.name, _blocks(source, file))
 
-    return ModelOnNode(folder=_hold("model", f"{told} {_version(source)}", fill), fingerprint=fingerprint)
+    folder = hold(_PREFIX, f"model {told} {_version(source)}", fill, _UNUSED_SECONDS)
+    return ModelOnNode(folder=folder, fingerprint=fingerprint)
 
 
 def _opened(place: str, contract: LaunchContract) -> tuple[Source, str]:
@@ -95,12 +97,6 @@ def _opened(place: str, contract: LaunchContract) -> tuple[Source, str]:
     if not is_remote(address) and not Path(address).exists():
         raise Refusal(f"{address} does not exist", hint="give a path below the data folder, or s3://…")
     return open_source(address, bucket_owner=contract.account), public(address)
-
-
-def _hold(what: str, identity: str, fill: Callable[[Path], None]) -> Path:
-    root = folder_root()
-    sweep(root, _PREFIX, _UNUSED_SECONDS)
-    return hold(root, f"{_PREFIX}{what}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}", fill)
 
 
 def _version(source: Source) -> str:
@@ -157,6 +153,11 @@ def _row(where: str, line: bytes, method: str) -> dict[str, object]:
         wanted = "; or ".join(" and ".join(form) for form in FORMS[method])
         raise DataError(
             f"{where} has {', '.join(map(shown, row)) or 'nothing'}", hint=f"{method} reads {wanted}"
+        )
+    if lost := next((name for name in _PART_OF_A_ROW if row.get(name)), None):
+        raise DataError(
+            f"{where} has '{lost}', which {method} leaves out: it would learn another prompt",
+            hint="write it into the messages' content, or train with a command of your own",
         )
     for name in columns:
         value = row[name]

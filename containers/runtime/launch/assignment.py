@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from slipway.containers.runtime import linux
 from slipway.containers.runtime.contract import launchers, variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import (
@@ -121,7 +121,7 @@ def rank_environment(
     environment: Mapping[str, str], contract: LaunchContract, folder: Path
 ) -> dict[str, str]:
     """Return the container's environment plus the contract, with defaults for variables that nobody set."""
-    processors = len(os.sched_getaffinity(0))
+    processors = linux.count_processors()
     # Else each takes all processors, and spins while it waits for others. Nodes of the yard share a machine.
     ranks_here = contract.world if variables.STAND_IN in environment else contract.local_world
     defaults = {

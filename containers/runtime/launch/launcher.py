@@ -130,6 +130,7 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
     try:
         with relayed(contracts[0], lambda line: team.say_for(0, line)):
             for contract in contracts:
+                peers.beat()  # a starved machine may take long to start its ranks
                 own = {variables.PROGRESS_FILE: str(progress.file_of(contract.rank))}
                 environment = {**rank_environment(node.environment, contract, folder), **own}
                 team.start(

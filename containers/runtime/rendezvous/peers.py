@@ -70,10 +70,7 @@ class Peers:
         It reads before it judges silence: a launcher that was itself stopped finds its peers' heartbeats
         waiting.
         """
-        now = time.monotonic()
-        if now - self._beaten >= self._beat_seconds:
-            self._beaten = now
-            self.tell({"beat": True})
+        self.beat()
         for key, _ in self.selector.select(min(timeout, self._beat_seconds)):
             self.ready(key.data)
         self._forgive_own_absence()
@@ -83,6 +80,13 @@ class Peers:
                 self.drop(link)
                 del self.links[node]
         return events
+
+    def beat(self) -> None:
+        """Tell the others that this node lives, if it is time; call it between steps that take long."""
+        now = time.monotonic()
+        if now - self._beaten >= self._beat_seconds:
+            self._beaten = now
+            self.tell({"beat": True})
 
     def tell(self, message: Message) -> None:
         for link in self.links.values():

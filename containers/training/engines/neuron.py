@@ -57,7 +57,7 @@ class ShardedParameter:
 class NeuronEngine(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         assert isinstance(parts.model, Decoder), "build refused all else"
-        self._parts, self._at = parts, parts.layout.coordinates(parts.rank)
+        self._parts = parts
         self._initial = initial_weights(parts.model, parts.config.seed)
         self._sizes = {name: tuple(each.shape) for name, each in parts.model.named_parameters()}
         cuts = planned_cuts(parts.model, parts.layout.tensor)
@@ -116,7 +116,7 @@ class NeuronEngine(RestoredEngine):
     def pieces(self) -> Iterator[TensorPiece]:
         yield from self.pieces_left_out(self._parts.rank)
         for number, one in enumerate(self._held):
-            if one.is_cut or number % self._parts.layout.tensor == self._at.tensor:
+            if one.is_cut or number % self._parts.layout.tensor == self._parts.at.tensor:
                 for kind, tensor in self._kinds(one).items():
                     yield from _boxes(one, kind, tensor)
 
@@ -135,12 +135,12 @@ class NeuronEngine(RestoredEngine):
                 view.copy_(part(box))
 
     def _share(self, name: str, sharded: tuple[int, int]) -> TensorShare:
-        (side, stacked), tensor = self._sides[name], (self._at.tensor, self._parts.layout.tensor)
+        (side, stacked), tensor = self._sides[name], (self._parts.at.tensor, self._parts.layout.tensor)
         return share_of(self._sizes[name], side=side, stacked=stacked, tensor=tensor, sharded=sharded)
 
     def _shards(self, names: Mapping[int, str]) -> Iterator[ShardedParameter]:
         """Yield each parameter with its share in the optimizer, which ZeRO-1 keeps in the same order."""
-        sharded = (self._at.data, self._parts.layout.data)
+        sharded = (self._parts.at.data, self._parts.layout.data)
         own = self._optimizer.optimizer.base_optimizer.param_groups
         for group, shards in zip(self._optimizer.param_groups, own, strict=True):
             for parameter, shard in zip(group["params"], shards["params"], strict=True):

@@ -28,7 +28,12 @@ class NodeAccess(Construct):
             "Node",
             service="ec2",
             description="Nodes: join ECS, answer Session Manager, report idleness",
-            statements=(*_join_ecs(self), session_manager(), report_metrics()),
+            statements=(
+                *_join_ecs(self),
+                session_manager(),
+                report_metrics(),
+                *base.storage.files.may_mount(self),
+            ),
         )
         self.execution_role = ServiceRole(
             self,
@@ -47,7 +52,8 @@ class NodeAccess(Construct):
 
 
 def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
-    """Allow the ECS agent's calls: AmazonEC2ContainerServiceforEC2Role without creating clusters.
+    """Allow the ECS agent's calls: AmazonEC2ContainerServiceforEC2Role without creating clusters, and
+    without deregistering instances, which the agent never does ("AWS managed policies for Amazon ECS").
 
     Batch makes up its clusters' names, so none can be named here.
     """
@@ -56,7 +62,6 @@ def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
     join = allow(
         "JoinCluster",
-        "ecs:DeregisterContainerInstance",
         "ecs:RegisterContainerInstance",
         "ecs:SubmitAttachmentStateChanges",
         "ecs:SubmitContainerStateChange",

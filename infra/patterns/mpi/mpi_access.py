@@ -51,6 +51,7 @@ class MpiAccess(Construct):
                 find_nodes,
                 *bucket_statements(base.storage.bucket, read=(REQUEST_KEYS, READY_KEY), write=(READY_KEY,)),
                 base.storage.use_keys(),
+                *base.storage.files.may_mount(self),
                 # A node that cannot join its cluster leaves the group.
                 allow("LeaveGroup", "autoscaling:TerminateInstanceInAutoScalingGroup", on=own_group),
                 # A waiting job sees how the others end. Jobs themselves may not: it shows the parameters of

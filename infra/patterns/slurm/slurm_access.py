@@ -77,7 +77,8 @@ class SlurmAccess(Construct):
         super().__init__(scope, id)
         # As AWS's AWSPCSComputeNodePolicy does.
         register = allow("RegisterWithPcs", "pcs:RegisterComputeNodeGroupInstance", on="*")
-        every_machine: tuple[Statement, ...] = (register, session_manager(), report_metrics())
+        mount = base.storage.files.may_mount(self)
+        every_machine: tuple[Statement, ...] = (register, session_manager(), report_metrics(), *mount)
         if bare:
             fetch = allow("FetchSoftware", "s3:GetObject", on=bare.software.object_arn)
             every_machine = (fetch, *pull_statements(self, bare.registry), *every_machine)

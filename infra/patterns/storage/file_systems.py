@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import CfnResource, CfnTag
+from aws_cdk import CfnResource, CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_efs as efs
 from aws_cdk import aws_fsx as fsx
@@ -17,7 +17,7 @@ from slipway.infra.declare.types import Cluster, FileSystem
 from slipway.infra.patterns.encryption import removal_policy
 from slipway.infra.patterns.network.security_groups import NOTHING, PortRange, allow
 from slipway.infra.patterns.network.vpc import NodeVpc
-from slipway.infra.patterns.statements import ACCOUNT_ID
+from slipway.infra.patterns.statements import Statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,15 @@ class SharedFiles:
     security_group_id: str
     ports: tuple[PortRange, ...]
     calls_back: bool = False  # Lustre's servers open connections to their clients
+
+    def may_mount(self, scope: Construct) -> tuple[Statement, ...]:
+        """Allow mounting them, where that needs a permission; write it in the stack of `scope`."""
+        if self.kind is not FileSystem.EFS:
+            return ()
+        own = Stack.of(scope).format_arn(
+            service="elasticfilesystem", resource="file-system", resource_name=self.file_system_id
+        )
+        return (Statement(sid="MountFiles", actions=_MOUNT, resources=[own], conditions=_ENCRYPTED),)
 
 
 NO_FILES = SharedFiles(
@@ -195,19 +204,24 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[
     return rules
 
 
+_MOUNT = (
+    "elasticfilesystem:ClientMount",
+    "elasticfilesystem:ClientRootAccess",
+    "elasticfilesystem:ClientWrite",
+)
+_ENCRYPTED = {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": "true"}}
+
+
 def _only_encrypted_mounts() -> iam.PolicyDocument:
-    """Allow only mounts through the mount target (in the nodes' subnet) and with TLS."""
+    """Allow only mounts through the mount target (in the nodes' subnet), with TLS, by a role that may mount.
+
+    The account is the principal, since EFS enforces no key of the principal's (its user guide, "Using IAM to
+    control access to file systems").
+    """
     mount = iam.PolicyStatement(
         sid="MountThroughTheMountTarget",
-        principals=[iam.AnyPrincipal()],
-        actions=[
-            "elasticfilesystem:ClientMount",
-            "elasticfilesystem:ClientRootAccess",
-            "elasticfilesystem:ClientWrite",
-        ],
-        conditions={
-            "Bool": {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": "true"},
-            "StringEquals": {"aws:PrincipalAccount": ACCOUNT_ID},
-        },
+        principals=[iam.AccountRootPrincipal()],
+        actions=list(_MOUNT),
+        conditions=_ENCRYPTED,
     )
     return iam.PolicyDocument(statements=[mount])

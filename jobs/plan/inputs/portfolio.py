@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 
+from slipway.containers.runtime import linux
 from slipway.jobs.plan.inputs.worker import SearchOrder, attempt, decode_slots, encode_order
 from slipway.jobs.plan.search.check import InvalidPlan, check
 from slipway.jobs.plan.search.list_schedule import Slot, as_plan, urgent_first
@@ -222,7 +223,7 @@ def order_of(incumbent: Incumbent, shift: Shift) -> SearchOrder:
 
 
 def cores_to_use() -> int:
-    return min(MOST_CORES, len(os.sched_getaffinity(0)))
+    return min(MOST_CORES, linux.count_processors())
 
 
 # Run a search in its own process: send it an order, and read its answers line by line.

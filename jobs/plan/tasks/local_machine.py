@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from slipway.containers.runtime import linux
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
@@ -162,7 +163,7 @@ def find_devices(most: int | None = None) -> LocalDevices:
     names = [name for name in visible.split(",") if name] if visible is not None and files else files
     if names:
         return LocalDevices("cuda", tuple(names[:most]))
-    processors = len(os.sched_getaffinity(0))
+    processors = linux.count_processors()
     return LocalDevices("cpu", tuple(str(number) for number in range(processors if most is None else most)))
 
 
@@ -239,7 +240,7 @@ class LocalMachine:
         """Return the environment that limits a process to its devices."""
         if self.devices.kind == "cuda":
             return {"CUDA_VISIBLE_DEVICES": ",".join(self.devices.names[number] for number in devices)}
-        threads = max(1, len(os.sched_getaffinity(0)) // self.count)
+        threads = max(1, linux.count_processors() // self.count)
         return {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
 
     def run_orders(self, orders: Sequence[ProcessOrder], most_seconds: float | None = None) -> GangEnd:

@@ -12,6 +12,7 @@ from slipway.jobs.platforms.reasons import Told, counted, explained, known_reaso
 from slipway.jobs.words.run import (
     EXIT_CODES,
     RETRY_EXIT_CODE,
+    SEE_LOG,
     Explanation,
     JobState,
     Reason,
@@ -22,7 +23,6 @@ from slipway.jobs.words.run import (
 MEND_ENVIRONMENT = "fix what AWS reports, and deploy again"
 _NOTHING_TO_DO = ""
 _LOOK_AHEAD = "slipway preflight {target}"
-_LOOK_BACK = "look at its log: slipway logs {job}"
 _LOOK_AT_NODE = (
     "its console says more: aws ec2 get-console-output; the node ends itself, the job does not: "
     "slipway cancel {job}"
@@ -87,10 +87,10 @@ def _failed(facts: JobFacts) -> Told:
         reason = EXIT_CODES.get(code)
         tried = in_attempt(len(facts.run.attempts), facts.allowed_attempts) if code == RETRY_EXIT_CODE else ""
         means = f"failed: {reason.means if reason else 'the program failed'}{tried} (exit code {code})"
-        return means, reason.fix if reason else _LOOK_BACK
+        return means, reason.fix if reason else SEE_LOG
     if facts.said:
-        return f"failed, and AWS Batch says: {facts.said[0]}", _LOOK_BACK
-    return "failed, and AWS Batch does not say why", _LOOK_BACK
+        return f"failed, and AWS Batch says: {facts.said[0]}", SEE_LOG
+    return "failed, and AWS Batch does not say why", SEE_LOG
 
 
 def _starting(facts: JobFacts) -> Told:

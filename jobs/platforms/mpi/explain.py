@@ -18,6 +18,7 @@ from slipway.jobs.words.run import (
     EXIT_CODES,
     LONGER,
     RETRY_EXIT_CODE,
+    SEE_LOG,
     Explanation,
     Found,
     JobState,
@@ -32,7 +33,6 @@ from slipway.jobs.words.targets import MpiTarget
 _LAST_EVENTS = 100
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer|no longer answers)")
 _RESUME = f"its group starts another; {AGAIN}"
-_LOOK_BACK = "look at its log: slipway logs {job}"
 
 # States of Systems Manager (user guide, "Understanding command statuses"): what each means, and what to do.
 _DETAILS: Mapping[str, tuple[str, str]] = {
@@ -131,7 +131,7 @@ def _failed(run: Run, errors: Sequence[str]) -> Told:
     reason = EXIT_CODES.get(run.exit_code or 0)
     if reason:
         return f"failed: {reason.means}{which} (exit code {run.exit_code})", reason.fix
-    return f"failed with exit code {run.exit_code}", _LOOK_BACK
+    return f"failed with exit code {run.exit_code}", SEE_LOG
 
 
 def _waiting(run: Run) -> Told:

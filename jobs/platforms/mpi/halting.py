@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.nodes import Clock, count_left
-from slipway.jobs.platforms.mpi.runs import find_unfinished
-from slipway.jobs.platforms.platform import StillRuns
+from slipway.jobs.platforms.platform import StillRuns, refuse_running
 from slipway.jobs.words.targets import MpiTarget
 
 WAIT_SECONDS = 600.0
@@ -19,11 +18,7 @@ _POLL_SECONDS = 2.0
 def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:
     """Scale the group to zero and wait until its machines are gone; call `now` with what is waited for."""
     clock = clock or Clock(pause=time.sleep, now=time.monotonic)
-    for job in find_unfinished(target):
-        raise StillRuns(
-            f"{job.name} runs on {target.name}",
-            hint=f"wait for it: slipway logs {job.name} --follow; or end it: slipway cancel {job.name}",
-        )
+    refuse_running(target)
     protected = "are protected from scaling in, though no job of Slipway's runs"
     for held in _until_none(target, _held, clock, HELD_SECONDS, protected):
         now(f"{held} are still held by a job that ended")

@@ -20,25 +20,23 @@ from slipway.jobs.platforms.mpi.nodes import (
     launch_failure,
     shortage,
 )
-from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
+from slipway.jobs.platforms.mpi.request import attempts, build_request
 from slipway.jobs.platforms.mpi.runs import (
     find_dependencies_of,
-    find_unfinished,
     is_known,
     list_jobs,
     list_runs,
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.platforms.on_clusters import read_request
+from slipway.jobs.platforms.on_clusters import send_command
 from slipway.jobs.platforms.platform import MissingMachine, Prepared, WayIn
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting, refuse_malformed
-from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.job import Job, code_words
+from slipway.jobs.words.job import CommandRequest, Job, code_words
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Found, Listed, Run, locator
+from slipway.jobs.words.run import Found, Run, locator
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
 
@@ -52,7 +50,7 @@ __all__ = [
     "unfinished_runs",
 ]
 
-MpiPrepared = Prepared[MpiTarget, MpiRequest]
+MpiPrepared = Prepared[MpiTarget, CommandRequest]
 
 SERVICE = "Systems Manager"
 ENTERED_AS = USER  # sshd of a node accepts no other user
@@ -61,8 +59,9 @@ _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
-    build = partial(_request, recipe=recipe, target=target, code=code, waits_for=waits_for)
+    build = partial(build_request, target=target, module=recipe.module, code=code, waits_for=waits_for)
     request = build(job)
+    refuse_malformed("ssm", "SendCommand", request.send_command)
     answers = find_answers(target)
     is_short = len(answers) < job.nodes or not all(answer.answered for answer in answers[: job.nodes])
     then = "refuses" if any(answer.lasts for answer in answers[: job.nodes]) else "waits for them"
@@ -96,9 +95,7 @@ def make_ready(prepared: MpiPrepared, say: Say) -> str:
 
 def send(prepared: MpiPrepared, taker: str) -> str:
     """Send the command to the main node and return its id, which is the job's."""
-    target, request = prepared.target, prepared.request
-    aws.client("s3", target.region).put_object(**request.put)
-    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[taker])
+    sent = send_command(prepared.request, prepared.target, taker)
     return str(sent["Command"]["CommandId"])
 
 
@@ -168,14 +165,6 @@ def missing_machines(target: MpiTarget) -> Sequence[MissingMachine]:
     return [(f"the last node that '{target.name}' asked for did not start: {why}", fix)] if why else []
 
 
-def _request(
-    job: Job, recipe: Recipe, target: MpiTarget, code: str, waits_for: tuple[str, ...]
-) -> MpiRequest:
-    request = build_request(job, target, module=recipe.module, code=code, waits_for=waits_for)
-    refuse_malformed("ssm", "SendCommand", request.send_command)
-    return request
-
-
 # Decides whose turn it is on a cluster that runs one job at a time: a new job runs now, or after all
 # unfinished ones. At most so many run or wait: the main node's agent carries out five commands at a time
 # (amazon-ssm-agent, README, Mds.CommandWorkersLimit). Each waiting job is one of them, and so is what
@@ -192,8 +181,8 @@ def refuse_out_of_turn(name: str, waits_for: Iterable[str], target: MpiTarget) -
 
     The nodes refuse a second job, too; asking here saves a start of machines.
     """
-    others = [job for job in find_unfinished(target) if job.name != name]
-    ahead = _ahead(waits_for, {job.id: job for job in others}, target)
+    others = [run for run in unfinished_runs(target) if run.name != name]
+    ahead = _ahead(waits_for, {run.id: run for run in others})
     for other in others:
         if other.id not in ahead:
             last = others[-1].name
@@ -209,13 +198,12 @@ def refuse_out_of_turn(name: str, waits_for: Iterable[str], target: MpiTarget) -
         )
 
 
-def _ahead(waits_for: Iterable[str], unfinished: Mapping[str, Listed], target: MpiTarget) -> set[str]:
+def _ahead(waits_for: Iterable[str], unfinished: Mapping[str, Run]) -> set[str]:
     """Return the unfinished jobs that have ended once these have: these jobs, and all that they wait for."""
     left, ahead = list(waits_for), set[str]()
     while left:
         job_id = left.pop()
         if job_id in unfinished and job_id not in ahead:
             ahead.add(job_id)
-            request = read_request(unfinished[job_id].name, target, mpi.decode)
-            left += request.waits_for if request else ()
+            left += unfinished[job_id].depends_on
     return ahead

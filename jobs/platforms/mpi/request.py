@@ -7,14 +7,19 @@ its data. The main node decides hosts, ranks and mpirun's options: node/run.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words import mpi
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import DoesNotFit, Job, code_words, request_key, submission_name
+from slipway.jobs.words.job import (
+    CommandRequest,
+    DoesNotFit,
+    Job,
+    code_words,
+    request_object,
+    submission_name,
+)
 from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
@@ -40,26 +45,11 @@ STATES: Mapping[str, JobState] = {
 # If the main node's agent does not take the command within it, the command never starts.
 DELIVERY_SECONDS = 600
 _NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
-# containers/runtime/launch/supervise.py asks about interruptions only on Spot instances.
-_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiRequest:
-    """Holds everything that will be sent except the code and the main node's id; a dry run prints it."""
-
-    digest: str  # of the code, which is uploaded for the nodes unless it is there
-    put: Mapping[str, Any]  # of the request object
-    send_command: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return str(self.send_command["Comment"])
 
 
 def build_request(
     job: Job, target: MpiTarget, *, module: str, code: str, waits_for: tuple[str, ...] = ()
-) -> MpiRequest:
+) -> CommandRequest:
     """Build the request: `module` is what every rank runs, `code` the digest of the bundle.
 
     `waits_for` are the ids of the jobs that must succeed first.
@@ -73,17 +63,16 @@ def build_request(
             hint="ask for a shorter --timeout-hours or fewer --attempts; a job resumes from its checkpoints",
         )
     decided = _decide(job, target, module, code, waits_for)
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    key = request_key(decided.name)
     # Systems Manager ends the command after it; the wait for other jobs counts, too.
     seconds = min(LONGEST_SECONDS, command_seconds(decided.timeout_seconds, decided.attempts))
     longest = LONGEST_SECONDS if decided.waits_for else seconds
-    return MpiRequest(
+    put = request_object(decided.name, mpi.encode(decided), target)
+    return CommandRequest(
         digest=code,
-        put={**owner, "Key": key, "Body": mpi.encode(decided), "ContentType": "application/json"},
+        put=put,
         send_command={
             "DocumentName": target.run_document,
-            "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(longest)]},
+            "Parameters": {"RequestKey": [put["Key"]], "TimeoutSeconds": [str(longest)]},
             "Comment": decided.name,
             "TimeoutSeconds": DELIVERY_SECONDS,
             "CloudWatchOutputConfig": {
@@ -105,7 +94,6 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tupl
     environment = {
         **launch_environment(job, target, name),
         **(family.efa_variables if family and target.efa_interfaces else {}),
-        **_MARKETS[target.is_spot],
     }
     return MpiJob(
         name=name,

@@ -51,15 +51,6 @@ def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda each: (each["RequestedDateTime"], each["CommandId"]))
 
 
-def find_unfinished(target: MpiTarget) -> list[Listed]:
-    """List the jobs that run or are about to, the first one first."""
-    return [
-        Listed(id=str(command["CommandId"]), name=str(command.get("Comment") or command["CommandId"]))
-        for command in find_commands(target)
-        if _is_unfinished(command) and find_loss(command, target.region) is None
-    ]
-
-
 def list_jobs(target: MpiTarget) -> list[Listed]:
     """List all jobs; of jobs with the same name, the first was kept."""
     return listed_once(
@@ -73,7 +64,7 @@ def list_runs(target: MpiTarget) -> list[Run]:
 
 
 def unfinished_runs(target: MpiTarget) -> list[Run]:
-    """Read the unfinished jobs."""
+    """Read the unfinished jobs, the first one first."""
     unfinished = [
         each for each in find_commands(target) if not translate(STATES, str(each.get("Status"))).is_final
     ]

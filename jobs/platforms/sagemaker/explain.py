@@ -14,6 +14,7 @@ from slipway.jobs.words.run import (
     EXIT_CODES,
     LONGER,
     RETRY_EXIT_CODE,
+    SEE_LOG,
     Explanation,
     Found,
     JobState,
@@ -94,7 +95,6 @@ REASONS: tuple[Reason, ...] = (
 
 
 _LAST_EVENTS = 200
-_LOG = "look at its log: slipway logs {job}"
 _NOT_REPEATED = ", and SageMaker tries a job again only for faults of its own"
 
 TrainingFound = Found[SageMakerTarget]
@@ -157,8 +157,8 @@ def _failed(found: TrainingFound) -> Told:
         means = f"{known.means}{_NOT_REPEATED if code == RETRY_EXIT_CODE else ''}"
         return f"failed: {means} (exit code {code}): {_first_line(said)}", known.fix
     if said:
-        return f"failed: {_first_line(said)}", _LOG
-    return "failed, and SageMaker does not say why", _LOG
+        return f"failed: {_first_line(said)}", SEE_LOG
+    return "failed, and SageMaker does not say why", SEE_LOG
 
 
 _BY_STATE: Mapping[JobState, Callable[[TrainingFound], Told]] = {

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.words.job import DoesNotFit, Job, code_key, code_words, request_key, submission_name
+from slipway.jobs.words.job import DoesNotFit, Job, code_key, code_words, request_object, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.words.names import CLUSTER_TAG, TARGET_TAG
 from slipway.jobs.words.run import JobState
@@ -107,9 +107,7 @@ def build_request(
         )
     name = training_job_name(job, target, code)
     create = _create(target, name, code, module, decide_files(job, target, name, files))
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    body = json.dumps(create, sort_keys=True)
-    put = {**owner, "Key": request_key(name), "Body": body, "ContentType": "application/json"}
+    put = request_object(name, json.dumps(create, sort_keys=True), target)
     return SageMakerRequest(digest=code, put=put, create=create)
 
 

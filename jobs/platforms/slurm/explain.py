@@ -15,6 +15,7 @@ from slipway.jobs.words.run import (
     ERROR,
     EXIT_CODES,
     LONGER,
+    SEE_LOG,
     Explanation,
     Found,
     JobState,
@@ -26,7 +27,6 @@ from slipway.jobs.words.slurm import UNFIT, SlurmNode, SlurmRecord
 from slipway.jobs.words.targets import SlurmTarget
 
 _LAST_EVENTS = 200
-_LOG = "look at its log: slipway logs {job}"
 _BAD_STATES = ("DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG")
 
 
@@ -91,7 +91,7 @@ def _about_compiling(run: Run, compiled: SlurmRecord) -> Told | None:
     """Explain the job that compiles the graphs, as long as the run depends on it."""
     state = translate(STATES, compiled.state)
     if state is JobState.FAILED and run.state is not JobState.SUCCEEDED:
-        return f"will not start: compile job {compiled.id} ended as {compiled.state}", _LOG
+        return f"will not start: compile job {compiled.id} ended as {compiled.state}", SEE_LOG
     if run.state is JobState.WAITING and not state.is_final:
         meaning = meaning_of(compiled.reason) if state is JobState.WAITING else None
         how = f"waits: {meaning[0]}" if meaning else f"is {compiled.state}"
@@ -107,7 +107,7 @@ def _failed(run: Run) -> Told:
         return f"failed: {known.means} (exit code {run.exit_code})", known.fix
     if meaning := meaning_of(run.reason or ""):
         return f"failed: {meaning[0]}", meaning[1]
-    return f"failed with exit code {run.exit_code}", _LOG
+    return f"failed with exit code {run.exit_code}", SEE_LOG
 
 
 def is_fit(node: SlurmNode) -> bool:

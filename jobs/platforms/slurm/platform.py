@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
+from slipway.jobs.platforms.on_clusters import send_command
 from slipway.jobs.platforms.platform import MissingMachine, Prepared, WayIn
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.sending import refuse_malformed
@@ -24,7 +24,7 @@ from slipway.jobs.platforms.slurm.login_node import (
     run_action,
 )
 from slipway.jobs.platforms.slurm.node.setting import USER
-from slipway.jobs.platforms.slurm.request import SlurmRequest, attempts, build_request
+from slipway.jobs.platforms.slurm.request import attempts, build_request
 from slipway.jobs.platforms.slurm.runs import (
     is_known,
     list_jobs,
@@ -32,7 +32,7 @@ from slipway.jobs.platforms.slurm.runs import (
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.words.job import Job, code_words, request_key
+from slipway.jobs.words.job import CommandRequest, Job, code_words, request_key
 from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Found, Run, locator
 from slipway.jobs.words.slurm import UNFIT
@@ -41,7 +41,7 @@ from slipway.jobs.words.text import Say
 
 __all__ = ["explain", "is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 
-SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
+SlurmPrepared = Prepared[SlurmTarget, CommandRequest]
 
 SERVICE = "Slurm"
 ENTERED_AS = USER
@@ -50,8 +50,9 @@ TAKES_ARRAYS = TAKES_IMAGES = True  # images only if the cluster runs containers
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
     code = pack(own_containers()).digest
-    build = partial(_request, recipe=recipe, target=target, code=code, waits_for=waits_for)
+    build = partial(build_request, target=target, module=recipe.module, code=code, waits_for=waits_for)
     request = build(job)
+    refuse_malformed("ssm", "SendCommand", request.send_command)
     missing = () if find_login_node(target) else (f"{no_login_node(target).message}; submitting refuses",)
     return Prepared(
         job=job,
@@ -82,10 +83,8 @@ def make_ready(prepared: SlurmPrepared, say: Say) -> str:
 
 def send(prepared: SlurmPrepared, taker: str) -> str:
     """Send the request and return Slurm's id; the login node calls sbatch only for jobs that Slurm lacks."""
-    target, request = prepared.target, prepared.request
-    aws.client("s3", target.region).put_object(**request.put)
-    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[taker])
-    return await_output(target, sent).rpartition("\n")[2]
+    sent = send_command(prepared.request, prepared.target, taker)
+    return await_output(prepared.target, sent).rpartition("\n")[2]
 
 
 def find_job_id(name: str, target: SlurmTarget) -> str | None:
@@ -152,11 +151,3 @@ def missing_machines(target: SlurmTarget) -> Sequence[MissingMachine]:
         return []
     missing = no_login_node(target)
     return [(missing.message, missing.hint)]
-
-
-def _request(
-    job: Job, recipe: Recipe, target: SlurmTarget, code: str, waits_for: tuple[str, ...]
-) -> SlurmRequest:
-    request = build_request(job, target, module=recipe.module, code=code, waits_for=waits_for)
-    refuse_malformed("ssm", "SendCommand", request.send_command)
-    return request

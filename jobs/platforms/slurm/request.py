@@ -20,8 +20,21 @@ from slipway.jobs.words import slurm
 from slipway.jobs.words.catalogue.hardware import device_of, gres_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, code_words, request_key, submission_name
-from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
+from slipway.jobs.words.job import (
+    CommandRequest,
+    DoesNotFit,
+    InvalidJob,
+    Job,
+    code_words,
+    request_object,
+    submission_name,
+)
+from slipway.jobs.words.launch_environment import (
+    launch_environment,
+    refuse_misfit,
+    setting_words,
+    timeout_seconds,
+)
 from slipway.jobs.words.run import JobState
 from slipway.jobs.words.slurm import COMPILE, JOB_ID, NODE_MODULE, PYTHON, RUN, SlurmBatch, SlurmJob, comment
 from slipway.jobs.words.targets import SlurmTarget
@@ -51,24 +64,10 @@ STATES: Mapping[str, JobState] = {
 # and a node that the prolog found unfit cost none. A job that needs more has a fault of its own.
 ATTEMPTS = 3
 DELIVERY_SECONDS = 600  # within which the login node's agent has to take a command
-_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 # Recipes that trace graphs for Neuron's compiler; others run on the nodes' processors.
 COMPILED_RECIPES = frozenset({"gpt_neox"})
 # Recipes' names of the settings whose product must divide the ranks.
 _TENSOR, _PIPELINE = "tensor", "pipeline"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmRequest:
-    """Holds everything that will be sent except the code and the login node's id; a dry run prints it."""
-
-    digest: str  # of the code
-    put: Mapping[str, Any]  # of the request object: batch scripts and sbatch's options
-    send_command: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return str(self.send_command["Comment"])
 
 
 def build_request(
@@ -78,7 +77,7 @@ def build_request(
     module: str,
     code: str,
     waits_for: tuple[str, ...] = (),
-) -> SlurmRequest:
+) -> CommandRequest:
     """Build the request: `module` is what every rank runs, `code` the digest of the bundle."""
     refuse_misfit(job, target)
     _refuse_what_cannot_be(job, target, waits_for)
@@ -87,21 +86,16 @@ def build_request(
         name=name,
         recipe=job.recipe,
         nodes=job.nodes,
-        arguments=tuple(word for setting in _settings(job) for word in ("--set", setting)),
+        arguments=tuple(setting_words(job)),
         code=code,
         attempts=attempts(job),
         batches=tuple(_batches(job, target, name, module, code)),
         depends_on=waits_for,
     )
-    body = slurm.encode(decided)
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    key = request_key(name)
-    command = build_command(target, action="submit", request=key, digest=sha256(body.encode()).hexdigest())
-    return SlurmRequest(
-        digest=code,
-        put={**owner, "Key": key, "Body": body, "ContentType": "application/json"},
-        send_command={**command, "Comment": name},
-    )
+    put = request_object(name, slurm.encode(decided), target)
+    digest = sha256(put["Body"].encode()).hexdigest()
+    command = build_command(target, action="submit", request=put["Key"], digest=digest)
+    return CommandRequest(digest=code, put=put, send_command={**command, "Comment": name})
 
 
 def build_command(
@@ -124,17 +118,12 @@ def ranks_per_node(environment: Mapping[str, str]) -> int:
     return int(environment[variables.PROCESSES_PER_NODE])
 
 
-def _settings(job: Job) -> tuple[str, ...]:
-    return tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
-
-
 def _batches(job: Job, target: SlurmTarget, name: str, module: str, code: str) -> Iterator[SlurmBatch]:
     """Yield the job, after the one that compiles its graphs, if the hardware needs that."""
     mount = target.file_system_mount
     seconds = timeout_seconds(job, target)
     environment = {
         **launch_environment(job, target, name),
-        **_MARKETS[target.is_spot],
         variables.GRACE_SECONDS: str(grace_seconds(seconds)),
     }
     is_compiled = (
@@ -156,7 +145,7 @@ def _batches(job: Job, target: SlurmTarget, name: str, module: str, code: str) -
             image=job.image,
             module=module,
             recipe=job.recipe,
-            settings=_settings(job),
+            settings=setting_words(job)[1::2],  # without --set
             environment=environment,
         )
         yield SlurmBatch(phase=phase, options=sbatch_options(work), script=batch_script(work))

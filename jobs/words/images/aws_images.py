@@ -60,14 +60,20 @@ AWS_AMIS: Mapping[str, AwsAmi] = {
         batch_image_type="ECS_AL2023",
         owner="591542846629",
     ),
-    # AWS PCS user guide, "Using Deep Learning AMIs with AWS PCS": agent, Slurm, NVIDIA's driver and EFA.
-    # Ranks run in containers: the first boot installs pyxis and enroot.
+    # AWS PCS user guide, "Using PCS-ready DLAMI with AWS PCS": agent, Slurm, NVIDIA's driver, EFA and the
+    # Lustre client. Ranks run in containers: the first boot installs pyxis and enroot.
     "pcs": AwsAmi(
         parameters={
             "x86_64": f"{_PCS}/x86_64/latest/ami-id",
             "arm64": f"{_PCS}/arm64/latest/ami-id",
         },
-        holds={"pcs-agent": CURRENT, "slurm": "25.11", "nvidia-driver": CURRENT, "pyxis": "0.20.0"},
+        holds={
+            "pcs-agent": CURRENT,
+            "slurm": "25.11",
+            "nvidia-driver": CURRENT,
+            "lustre-client": CURRENT,
+            "pyxis": "0.20.0",
+        },
         root_device="/dev/sda1",
         owner="898082745236",
     ),

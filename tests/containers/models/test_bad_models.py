@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of what transformers import
     ("kind", "changes", "told"),
     [
         ("bert", {"hidden_act": "mish"}, "hidden_act is 'mish', and must be one of gelu, gelu_new"),
+        ("bert", {"hidden_act": ["gelu"]}, r"hidden_act is .*gelu.*, and must be one of gelu, gelu_new"),
         ("bert", {"position_embedding_type": "relative_key"}, "must be absolute or absent"),
         ("bert", {"is_decoder": True}, "is_decoder is 'True', and must be false"),
         ("bert", {"tie_word_embeddings": False}, "tie_word_embeddings is 'False', and must be true"),

@@ -73,7 +73,7 @@ def test_rows_that_attend_backwards_at_once_are_those_that_do_it_run_by_run(leng
     query, key, value = (torch.randn(sum(lengths), 2, 8, requires_grad=True) for _ in range(3))
     found = []
     for each in (rows, rows.at_once()):
-        mixed = each.attend_backwards(query, key, value, 0.0)
+        mixed = each.attend(query, key, value, 0.0, is_causal=True)
         found.append((mixed.detach(), *torch.autograd.grad(mixed.square().sum(), (query, key, value))))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -251,6 +251,7 @@ def test_what_a_node_lacks_is_said_with_what_has_it(kind: str, changes: dict[str
         ("mpi", {"instance_type": "c6i.large", **GAUDI_MPI}),
         ("mpi", {"ami_parameter": OWN, "ami_made_from": "cpu-mpi", "ami_adds": ("mpich",), "mpi": Mpi.MPICH}),
         ("slurm", {"instance_type": "c6i.large", "egress": Egress.NAT}),
+        ("slurm", {"instance_type": "p5.48xlarge", "egress": Egress.NAT, "scratch": True}),
         (
             "slurm",
             {

@@ -79,7 +79,7 @@ def refused(cluster: Any) -> Iterator[str]:
         ):
             yield "image"
     if cluster.file_system is FileSystem.FSX_LUSTRE and (kind == "slurm" or is_sound):
-        yield "file_system"  # no AMI has the client; Slurm's home is on EFS
+        yield "file_system"  # Slurm's home is on EFS, and no AMI of the others has the client
     if not cluster.zone.startswith(cluster.region):
         yield "zone"
     is_spot = cluster.market is Market.SPOT

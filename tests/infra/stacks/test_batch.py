@@ -236,7 +236,7 @@ def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
     assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(synthesize(CLUSTER).all())
 
 
-def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins() -> None:
+def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins_and_remove_no_other() -> None:
     """The agent registers with the tags that Batch gives it, and reads them from its instance."""
     allowed = {
         action: each
@@ -245,6 +245,7 @@ def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins() -> None:
         for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
     }
     assert {"ecs:RegisterContainerInstance", "ecs:ListTagsForResource", "ec2:DescribeTags"} <= allowed.keys()
+    assert "ecs:DeregisterContainerInstance" not in allowed, "it could remove nodes of any cluster"
     assert allowed["ecs:TagResource"]["Condition"] == {
         "StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}
     }

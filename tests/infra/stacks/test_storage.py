@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from slipway.infra.declare.types import FileSystem
-from tests.infra.synthesis import Properties, deletion_policies, of_type, only, templates_of
+from slipway.infra.declare.types import Cluster, FileSystem
+from tests.infra.synthesis import (
+    CLUSTER,
+    MPI_CLUSTER,
+    SLURM_CLUSTER,
+    Properties,
+    as_text,
+    deletion_policies,
+    of_type,
+    only,
+    templates_of,
+)
 
 KEPT = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::EFS::FileSystem")
 
@@ -97,14 +107,46 @@ def test_one_key_that_rotates_encrypts_everything() -> None:
     assert only(template, "AWS::ECR::Repository")["EncryptionConfiguration"]["KmsKey"] == arn
 
 
+# What EFS knows of its clients: it enforces no other key (user guide, "Using IAM to control access to file
+# systems").
+EFS_KEYS = {
+    "aws:SecureTransport",
+    "aws:SourceIp",
+    "elasticfilesystem:AccessPointArn",
+    "elasticfilesystem:AccessedViaMountTarget",
+}
+
+
 def test_efs_is_mounted_in_one_zone_with_tls_by_this_account_only() -> None:
     template = templates_of().storage
     files = only(template, "AWS::EFS::FileSystem")
     assert files["Encrypted"] is True
     (statement,) = files["FileSystemPolicy"]["Statement"]
+    assert as_text(statement["Principal"]["AWS"]) == "arn:aws:iam::<…>:root"
+    assert statement["Condition"].keys() == {"Bool"}
     assert statement["Condition"]["Bool"]["aws:SecureTransport"] == "true"
-    assert statement["Condition"]["StringEquals"] == {"aws:PrincipalAccount": {"Ref": "AWS::AccountId"}}
+    assert set(statement["Condition"]["Bool"]) <= EFS_KEYS
     assert len(of_type(template, "AWS::EFS::MountTarget")) == 1
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, MPI_CLUSTER, SLURM_CLUSTER], ids=lambda each: each.kind)
+def test_every_machine_may_mount_the_efs_of_its_cluster_and_no_other(cluster: Cluster) -> None:
+    """The policy of the file system names the account, which leaves it to the roles' own policies."""
+    compute = templates_of(cluster).compute
+    machines = {
+        name
+        for name, role in of_type(compute, "AWS::IAM::Role").items()
+        if role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"].get("Service") == "ec2.amazonaws.com"
+    }
+    mounting = {
+        role["Ref"]: statement["Resource"]
+        for policy in of_type(compute, "AWS::IAM::ManagedPolicy").values()
+        for role in policy["Roles"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "elasticfilesystem:ClientMount" in statement["Action"]
+    }
+    assert mounting.keys() == machines
+    assert all(as_text(resource).endswith(":file-system/<…>") for resource in mounting.values())
 
 
 @pytest.mark.parametrize(("keep", "status"), [(True, "ENABLED"), (False, "DISABLED")])

@@ -68,6 +68,32 @@ HINTS = [
 ]
 
 
+# What AWS asks for besides the called action, by its own documents: the API references of CloudFormation
+# (DescribeStacks) and EFS (DeleteMountTarget); dependent actions in the Service Authorization Reference, EC2
+# Image Builder; and the user guide of Systems Manager, "Sample IAM policies for Session Manager".
+BESIDES = (
+    ("read", "cloudformation:DescribeStacks", "cloudformation:ListStacks"),
+    ("destroy", "cloudformation:DescribeStacks", "cloudformation:ListStacks"),
+    ("leftovers", "cloudformation:DescribeStacks", "cloudformation:ListStacks"),
+    ("leftovers", "elasticfilesystem:DeleteMountTarget", "ec2:DeleteNetworkInterface"),
+    ("images", "imagebuilder:StartImagePipelineExecution", "imagebuilder:GetImagePipeline"),
+    ("ssh", "ssm:StartSession", "ssmmessages:OpenDataChannel"),
+    ("ssh", "ssm:StartSession", "ssm:ResumeSession"),
+)
+
+
+@pytest.mark.parametrize(("purpose", "called", "besides"), BESIDES)
+def test_a_policy_allows_what_aws_asks_for_besides_a_call(purpose: str, called: str, besides: str) -> None:
+    for kind, each in EVERY:
+        allowed = {action for row in statements(kind, each) for action in row["Action"]}
+        assert each != purpose or called not in allowed or besides in allowed, kind
+
+
+def test_a_person_resumes_their_own_sessions_only() -> None:
+    (own,) = [row for row in statements("mpi", "ssh") if "ssm:ResumeSession" in row["Action"]]
+    assert own["Resource"] == ["arn:aws:ssm:eu-west-1:111122223333:session/${aws:userid}-*"]
+
+
 def test_what_a_hint_names_is_allowed_by_the_policy_that_it_names() -> None:
     assert len(HINTS) >= 10
     for path, action, purpose in HINTS:

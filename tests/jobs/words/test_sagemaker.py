@@ -20,7 +20,7 @@ from slipway.containers.runtime.launch.sagemaker_entry import launcher_words
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.devices import Device
 from slipway.containers.training.loop import Evaluation
-from slipway.containers.training.report import Reporter, StepReport, Utilisation
+from slipway.containers.training.report import Reporter, StepReport
 from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.jobs.words.images.aws_images import NoPublishedImage, published_image
 from slipway.jobs.words.job import InvalidJob
@@ -187,7 +187,8 @@ def printed(report: StepReport, device: Device = PROCESSOR) -> str:
         device=device,
         telemetry=Telemetry(None, attempt=1),
         show=lines.append,
-        utilisation=Utilisation(device, 1, 1e9),
+        world=1,
+        flops_per_token=1e9,
     ).tell(report)
     return f"[0] {lines[0]}"
 

@@ -53,7 +53,6 @@ class Findings:
 
 def start(host: Host, tell: Callable[[Findings], None]) -> None:
     """Run the checkup in the host; another thread passes the findings to `tell`."""
-    (reading, output), errors = os.pipe(), os.open(os.devnull, os.O_WRONLY)
     assert host.link
     # Programs that jobs need although no unit starts them, each by its possible names.
     programs = [("sshd",), *boot.programs(boot.read_user_data(host.instance.user_data))]
@@ -63,6 +62,7 @@ def start(host: Host, tell: Callable[[Findings], None]) -> None:
         for names in programs
     )
     command = HostCommand(argv=("sh", "-c", _SCRIPT + "".join(looks)))
+    (reading, output), errors = os.pipe(), os.open(os.devnull, os.O_WRONLY)
     host.link.command(NAME, command, (output, errors))
     os.close(output)
     os.close(errors)

@@ -22,6 +22,11 @@ def code_of(error: OSError, program: str, path: str) -> int:
     return CANNOT_RUN if shutil.which(program, mode=os.F_OK, path=path) else NOT_FOUND
 
 
+def shell_code(code: int) -> int:
+    """Return an exit code as a shell tells it: 128 and the signal's number if a signal ended the process."""
+    return code if code >= 0 else 128 - code
+
+
 def ended_children() -> Iterator[tuple[int, int]]:
     """Yield each child that has ended, with its exit code, without waiting."""
     with contextlib.suppress(ChildProcessError):

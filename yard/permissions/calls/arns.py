@@ -72,7 +72,7 @@ def _reference() -> Mapping[str, Any]:
     return found
 
 
-_SOME_ID = "00000000-0000-0000-0000-000000000000"  # for an id that AWS generates
+SOME_ID = "00000000-0000-0000-0000-000000000000"  # for an id that AWS generates
 _ENDINGS = ("id", "name", "identifier")
 _PUBLIC_DOCUMENTS = ("AWS-", "AmazonCloudWatch-")
 _GLOBAL_TYPES = frozenset({"budget", "dashboard", "instance-profile", "policy", "role"})  # of NAMED
@@ -148,7 +148,7 @@ def _document(call: AskedCall) -> Iterator[str]:
 
 def _automation(call: AskedCall) -> Iterator[str]:
     """AWS asks for an execution even of StartAutomationExecution, whose own has no id yet."""
-    starts = [_SOME_ID] if call.operation == "StartAutomationExecution" else []
+    starts = [SOME_ID] if call.operation == "StartAutomationExecution" else []
     for id_ in found(call.parameters, "AutomationExecutionId") or starts:
         yield arn("ssm", call.region, f"automation-execution/{id_}")
 
@@ -200,14 +200,14 @@ _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
 NAMED: Mapping[tuple[str, str], tuple[str, str]] = {
     ("autoscaling", "autoscalinggroup"): (
         "AutoScalingGroupName Tags[].ResourceId",
-        f"autoScalingGroup:{_SOME_ID}:autoScalingGroupName/{{}}",
+        f"autoScalingGroup:{SOME_ID}:autoScalingGroupName/{{}}",
     ),
     ("batch", "compute-environment"): ("computeEnvironment computeEnvironmentName", "compute-environment/{}"),
     ("batch", "job"): ("jobId", "job/{}"),
     ("batch", "job-definition"): ("jobDefinition jobDefinitionName", "job-definition/{}"),
     ("batch", "job-queue"): ("jobQueue jobQueueName", "job-queue/{}"),
     ("budgets", "budget"): ("BudgetName Budget.BudgetName", "budget/{}"),
-    ("cloudformation", "stack"): ("StackName", f"stack/{{}}/{_SOME_ID}"),
+    ("cloudformation", "stack"): ("StackName", f"stack/{{}}/{SOME_ID}"),
     ("cloudwatch", "alarm"): ("AlarmName AlarmNames[]", "alarm:{}"),
     ("cloudwatch", "dashboard"): ("DashboardName DashboardNames[]", "dashboard/{}"),
     ("dynamodb", "table"): ("TableName", "table/{}"),

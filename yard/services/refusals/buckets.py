@@ -5,11 +5,11 @@ Sources: S3 user guide, "General purpose bucket naming rules"; many users quote 
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import Any
 
+from slipway.yard.errors import ApiError
 from slipway.yard.services.refusals import principals
 
 _NAME = re.compile(
@@ -25,8 +25,12 @@ def is_allowed(name: str) -> bool:
 def what_is_wrong(policy: str, bucket: str) -> str:
     """Return S3's message for a policy that it refuses; "" if it accepts it."""
     of_bucket = rf"(?i)\*$|arn:[a-z-]+:s3:::{re.escape(bucket)}([/*]|$)"
-    for statement in principals.statements(policy):
-        unknown = principals.unknown(json.dumps({"Statement": [statement]}))
+    try:
+        statements = principals.statements(policy)
+    except ApiError:
+        return "Missing required field Statement"
+    for statement in statements:
+        unknown = principals.unknown([statement])
         if unknown and unknown[0] == "AWS":
             return "Invalid principal in policy"
         for name, pattern in (("Action", r"(?i)s3:|s3-object-lambda:|\*$"), ("Resource", of_bucket)):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
 from slipway.yard.moto_backends import moto_backend
 
 _OTHER_WORDS = """
@@ -28,9 +29,9 @@ _SERVICE = re.compile(r"(?P<labels>[a-z0-9.-]+)\.(amazonaws\.com(\.cn)?|amazon\.
 _ENTITY = re.compile(rf"arn:aws:iam::{ACCOUNT}:(?P<kind>role|user)/(?P<name>.+)")
 
 
-def unknown(document: str) -> tuple[str, str] | None:
+def unknown(stated: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
     """Return the first principal that does not exist, with its type; None if all exist."""
-    for kind, text in _principals(document):
+    for kind, text in _principals(stated):
         if kind == "Service" and not _is_service(text):
             return "SERVICE", text
         if kind == "AWS" and not _is_entity(text):
@@ -38,17 +39,12 @@ def unknown(document: str) -> tuple[str, str] | None:
     return None
 
 
-def _principals(document: str) -> Iterator[tuple[str, str]]:
-    try:
-        statements: Any = json.loads(document).get("Statement") or []
-    except (ValueError, AttributeError):
-        return  # another check refuses the policy
-    listed: list[Any] = statements if isinstance(statements, list) else [statements]
-    for statement in listed:
-        named: Any = statement.get("Principal") if isinstance(statement, Mapping) else None
-        if isinstance(named, Mapping):
-            for kind, found in named.items():
-                yield from ((kind, str(text)) for text in (found if isinstance(found, list) else [found]))
+def _principals(stated: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for statement in stated:
+        found: Any = statement.get("Principal")
+        if isinstance(found, Mapping):
+            for kind, names in found.items():
+                yield from ((kind, str(text)) for text in (names if isinstance(names, list) else [names]))
 
 
 def _is_service(text: str) -> bool:
@@ -80,12 +76,19 @@ def _is_entity(text: str) -> bool:
     return any(each.arn == text for each in known.values())
 
 
-def statements(text: object) -> Iterator[Mapping[str, Any]]:
+def statements(
+    text: object, code: str = "MalformedPolicyDocument", words: str = "Syntax errors in policy."
+) -> list[Mapping[str, Any]]:
+    """Return a policy's statements; raise ApiError unless it has one object or several."""
     try:
-        found = json.loads(text if isinstance(text, bytes) else str(text)).get("Statement", ())
-    except (ValueError, AttributeError):
-        return
-    yield from (each for each in ([found] if isinstance(found, dict) else found) if isinstance(each, dict))
+        document = json.loads(text if isinstance(text, bytes) else str(text))
+    except ValueError:
+        raise ApiError(code, words) from None
+    stated = document.get("Statement") if isinstance(document, dict) else None
+    listed: list[Any] = stated if isinstance(stated, list) else [stated]
+    if not listed or not all(isinstance(each, dict) for each in listed):
+        raise ApiError(code, words)
+    return listed
 
 
 def named(value: object) -> list[str]:

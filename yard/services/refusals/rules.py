@@ -209,7 +209,7 @@ def _run(parameters: Parameters, region: str) -> None:
 def _trust(parameters: Parameters, _region: str) -> None:
     """Check a trust policy's principals. Source of the words: hashicorp/terraform-provider-aws."""
     document = parameters.get("AssumeRolePolicyDocument") or parameters.get("PolicyDocument")
-    if found := principals.unknown(str(document)):
+    if found := principals.unknown(principals.statements(document)):
         kind, text = found
         raise ApiError("MalformedPolicyDocument", f'Invalid principal in policy: "{kind}":"{text}"')
 
@@ -219,32 +219,18 @@ def _key(parameters: Parameters, _region: str) -> None:
     policy = parameters.get("Policy")
     if policy is None:
         return
-    if principals.unknown(str(policy)):
-        raise ApiError(
-            "MalformedPolicyDocumentException",
-            "Policy contains a statement with one or more invalid principals.",
-        )
-    if not parameters.get("BypassPolicyLockoutSafetyCheck") and not _keeps_key(str(policy)):
-        raise ApiError(
-            "MalformedPolicyDocumentException",
-            "The new key policy will not allow you to update the key policy in the future.",
-        )
+    code = "MalformedPolicyDocumentException"
+    stated = principals.statements(policy, code)
+    if principals.unknown(stated):
+        raise ApiError(code, "Policy contains a statement with one or more invalid principals.")
+    if not parameters.get("BypassPolicyLockoutSafetyCheck") and not any(map(_keeps_key, stated)):
+        raise ApiError(code, "The new key policy will not allow you to update the key policy in the future.")
 
 
-def _keeps_key(policy: str) -> bool:
-    """Return True if somebody may still change the key's policy."""
-    try:
-        statements = json.loads(policy)["Statement"]
-    except (ValueError, KeyError, TypeError):
-        return True
-    for statement in statements if isinstance(statements, list) else [statements]:
-        if "NotAction" in statement:
-            return True
-        actions = statement.get("Action") or ()
-        named = {actions} if isinstance(actions, str) else set(actions)
-        if statement.get("Effect") == "Allow" and any(_covers(each) for each in named):
-            return True
-    return False
+def _keeps_key(statement: Mapping[str, Any]) -> bool:
+    """Return True if the statement lets somebody change the key's policy."""
+    actions = principals.named(statement.get("Action"))
+    return "NotAction" in statement or (statement.get("Effect") == "Allow" and any(map(_covers, actions)))
 
 
 def _covers(action: str) -> bool:

@@ -26,37 +26,11 @@ from torch.distributed.tensor.parallel import (
 )
 
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.training.devices import Device
-from slipway.containers.training.layout import Coordinates, Layout
+from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.report import mixed
 
 Part = Callable[[Box], Tensor]  # of one parameter's weights, in fp32
 Initial = Callable[[str, torch.Size], Part]  # by its name and whole size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankPlace:
-    """Describe this rank's part of the work."""
-
-    layout: Layout
-    rank: int
-    device: Device
-    mesh: DeviceMesh | None  # None: this rank is alone
-    # Tensor ranks share the tokens of each row, too, where no matrix is cut: norms, residuals, dropout.
-    cuts_rows: bool = False
-
-    @property
-    def row_shares(self) -> int:
-        return self.layout.tensor if self.cuts_rows else 1
-
-    @property
-    def at(self) -> Coordinates:
-        return self.layout.coordinates(self.rank)
-
-    @property
-    def is_mixed(self) -> bool:
-        """Return True if layers compute in another precision than weights are kept in."""
-        return self.device.precision is not torch.float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,62 +78,62 @@ def local_of(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def own_stages(model: nn.Module, place: RankPlace, stages: int) -> tuple[dict[int, nn.Module], set[str]]:
+def own_stages(parts: EngineParts, stages: int) -> tuple[dict[int, nn.Module], set[str]]:
     """Return this rank's stages by number, and the parameters that both the first and last stage have."""
-    if place.layout.pipeline == 1:
-        return {0: model}, set()
-    parts: list[nn.Module] = model.cut(stages)
-    first, last = (set(dict(parts[end].named_parameters())) for end in (0, -1))
-    own = range(place.at.pipeline, stages, place.layout.pipeline)
-    return {number: parts[number] for number in own}, first & last
+    if parts.layout.pipeline == 1:
+        return {0: parts.model}, set()
+    cut: list[nn.Module] = parts.model.cut(stages)
+    first, last = (set(dict(cut[end].named_parameters())) for end in (0, -1))
+    own = range(parts.at.pipeline, stages, parts.layout.pipeline)
+    return {number: cut[number] for number in own}, first & last
 
 
-def narrow_frozen(stage: nn.Module, place: RankPlace) -> None:
+def narrow_frozen(stage: nn.Module, parts: EngineParts) -> None:
     """Keep frozen parameters in the type that layers compute in: only small updates need fp32."""
     for parameter in stage.parameters():
-        if place.is_mixed and not parameter.requires_grad:
-            parameter.data = parameter.data.to(place.device.precision)
+        if parts.is_mixed and not parameter.requires_grad:
+            parameter.data = parameter.data.to(parts.device.precision)
 
 
-def cut_stage(stage: nn.Module, place: RankPlace) -> dict[str, tuple[int | None, int]]:
+def cut_stage(stage: nn.Module, parts: EngineParts, *, cuts_rows: bool) -> dict[str, tuple[int | None, int]]:
     """Cut a stage's matrices between tensor ranks; return each parameter's side, and how many it stacks."""
-    cuts = planned_cuts(stage, place.layout.tensor)
+    cuts = planned_cuts(stage, parts.layout.tensor)
     if cuts:
-        assert place.mesh is not None, "several ranks have a mesh"
+        assert parts.mesh is not None, "several ranks have a mesh"
         with keeping_ties(stage):
-            cut_modules(stage, cuts, place.mesh["tensor"], cuts_rows=place.cuts_rows)
+            cut_modules(stage, cuts, parts.mesh["tensor"], cuts_rows=cuts_rows)
     return {name: cut_side(cuts, name) for name, _ in stage.named_parameters()}
 
 
-def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace, *, keeps_weights: bool) -> None:
+def shard(root: nn.Module, layers: list[nn.Module], parts: EngineParts, *, keeps_weights: bool) -> None:
     """Cut what is left in shares of rows, or copy it to all readers; compute in the device's precision.
 
     With one reader in fp32 there is nothing to do. `keeps_weights` gathers them once in a step.
     """
-    if place.layout.readers == 1 and not place.is_mixed:
+    if parts.layout.readers == 1 and not parts.is_mixed:
         return
-    assert place.mesh is not None, "the process group was joined"
-    names = ("data", "sharded") if place.layout.data > 1 else ("sharded",)
+    assert parts.mesh is not None, "the process group was joined"
+    names = ("data", "sharded") if parts.layout.data > 1 else ("sharded",)
     policy = MixedPrecisionPolicy()
-    if place.is_mixed:
-        policy = MixedPrecisionPolicy(param_dtype=place.device.precision, reduce_dtype=torch.float32)
+    if parts.is_mixed:
+        policy = MixedPrecisionPolicy(param_dtype=parts.device.precision, reduce_dtype=torch.float32)
     # A pipeline passes each layer many times a step: to gather it each time costs more than to keep it.
-    reshards = place.layout.pipeline == 1 and not keeps_weights
+    reshards = parts.layout.pipeline == 1 and not keeps_weights
     for module in (*layers, root):
-        cut = fully_shard(module, mesh=place.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
+        cut = fully_shard(module, mesh=parts.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
         # FSDP would let the backend average: gloo may add up instead, and NCCL err in a group of one.
         cut.set_force_sum_reduction_for_comms(enable=True)
 
 
 def hold(
     stage: nn.Module,
-    place: RankPlace,
+    parts: EngineParts,
     whole_shapes: Mapping[str, torch.Size],
     sides: Mapping[str, tuple[int | None, int]],
     copies: set[str],
 ) -> list[HeldParameter]:
     """Return the parameters of a stage that has memory; `copies` are those that it only copies."""
-    at, layout = place.at, place.layout
+    at, layout = parts.at, parts.layout
     held = []
     for name, parameter in stage.named_parameters():
         side, stacked = sides[name]

@@ -7,7 +7,7 @@ import copy
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor.parallel import loss_parallel
 
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.engine import EngineParts, RestoredEngine, build_mesh, metric_sums
 from slipway.containers.training.engines.native.activations import Keeping, LayerMemory
@@ -24,7 +23,6 @@ from slipway.containers.training.engines.native.assembly import (
     HeldParameter,
     Initial,
     Part,
-    RankPlace,
     cut_stage,
     fill,
     hold,
@@ -34,7 +32,7 @@ from slipway.containers.training.engines.native.assembly import (
     own_stages,
     shard,
 )
-from slipway.containers.training.engines.native.pipeline import Pipeline, StagedTask
+from slipway.containers.training.engines.native.pipeline import Pipeline, staged
 from slipway.containers.training.engines.native.updates import LossScale, Updates
 from slipway.containers.training.state import (
     ENGINE,
@@ -42,15 +40,15 @@ from slipway.containers.training.state import (
     TensorPiece,
     WantedBox,
 )
-from slipway.containers.training.task import Inputs, MicroBatch, Task
+from slipway.containers.training.task import Inputs, MicroBatch
 
 _LOSS_SCALE = "loss_scale"
 
 
 class LayoutEngine(RestoredEngine):
-    def __init__(self, parts: EngineParts, place: RankPlace, settings: NativeSettings) -> None:
-        self._parts, self._place = parts, place
-        self._draws = Draws(parts.device.seed, place.at.tensor)
+    def __init__(self, parts: EngineParts, settings: NativeSettings) -> None:
+        self._parts = parts
+        self._draws = Draws(parts.device.seed, parts.at.tensor)
         self._memory = LayerMemory(settings.keeping, self._draws)
         self.scale = LossScale() if parts.device.precision is torch.float16 else None
         self._keeps_weights = settings.keeps_weights
@@ -58,8 +56,8 @@ class LayoutEngine(RestoredEngine):
         self._held: list[HeldParameter] = []
         self._shared: set[str] = set()
         self._roots: list[nn.Module] = []
-        self._build(parts.model, settings)
-        self._updates = Updates(parts, place, self._held)
+        self._build(settings)
+        self._updates = Updates(parts, self._held)
 
     @property
     def loss_scale(self) -> float | None:
@@ -105,10 +103,10 @@ class LayoutEngine(RestoredEngine):
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's part of what is saved: ranks that hold the same take turns by parameter."""
-        yield from self.pieces_left_out(self._place.rank)
-        if self.scale is not None and not self._place.rank:
+        yield from self.pieces_left_out(self._parts.rank)
+        if self.scale is not None and not self._parts.rank:
             yield TensorPiece.whole(ENGINE, _LOSS_SCALE, self.scale.as_tensor())
-        at, layout = self._place.at, self._place.layout
+        at, layout = self._parts.at, self._parts.layout
         for number, one in enumerate(self._held):
             turn, data = divmod(number, layout.data)
             if not one.is_copy and data == at.data and (one.is_cut or turn % layout.tensor == at.tensor):
@@ -133,7 +131,7 @@ class LayoutEngine(RestoredEngine):
 
     def _one(self, micro_batch: MicroBatch, scale: float, *, is_last: bool) -> Tensor:
         """Go forward and backward through one micro-batch; only the last one's gradients are sent."""
-        root, layout = self._roots[0], self._place.layout
+        root, layout = self._roots[0], self._parts.layout
         if isinstance(root, FSDPModule):
             root.set_requires_gradient_sync(is_last)
             root.set_is_last_backward(is_last)
@@ -156,37 +154,44 @@ class LayoutEngine(RestoredEngine):
 
     def _cut_losses(self) -> AbstractContextManager[None]:
         """Let losses be computed on scores that are cut between tensor ranks."""
-        return loss_parallel() if self._place.layout.tensor > 1 else nullcontext()
+        return loss_parallel() if self._parts.layout.tensor > 1 else nullcontext()
 
-    def _build(self, model: nn.Module, settings: NativeSettings) -> None:
-        place, count = self._place, self._place.layout.pipeline * settings.stages_per_rank
-        initial = initial_weights(model, self._parts.config.seed)
+    def _build(self, settings: NativeSettings) -> None:
+        parts, model = self._parts, self._parts.model
+        layout, device = parts.layout, parts.device
+        count = layout.pipeline * settings.stages_per_rank
+        initial = initial_weights(model, parts.config.seed)
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         with keeping_ties(model):
             model.to("meta").train()
         make_gradients_dense(model)
-        own, self._shared = own_stages(model, place, count)
-        if place.layout.pipeline > 1:
+        own, self._shared = own_stages(parts, count)
+        if layout.pipeline > 1:
             self._outline = copy.deepcopy(model.cut(count)[0]).eval()
-            task = _staged(self._parts.task)
-            self._pipeline = Pipeline(task, self._draws, place, stages=count, schedule=settings.schedule)
+            self._pipeline = Pipeline(
+                parts,
+                self._draws,
+                stages=count,
+                schedule=settings.schedule,
+                row_shares=layout.tensor if settings.cuts_rows else 1,
+            )
         for number, stage in own.items():
-            narrow_frozen(stage, place)
-            sides = cut_stage(stage, place)
-            if place.layout.tensor == 1 and place.device.compiles:
-                place.device.compile_layers(stage)
+            narrow_frozen(stage, parts)
+            sides = cut_stage(stage, parts, cuts_rows=settings.cuts_rows)
+            if layout.tensor == 1 and device.compiles:
+                device.compile_layers(stage)
             else:  # no graph holds seeds that are set on the way through a layer
                 self._draws.watch(stage)
             for name, layer in stage.layers.named_children():
                 self._memory.take(layer, int(name))
             root = stage if self._pipeline is None else self._pipeline.take(number, stage)
-            shard(root, list(stage.layers.children()), place, keeps_weights=settings.keeps_weights)
+            shard(root, list(stage.layers.children()), parts, keeps_weights=settings.keeps_weights)
             self._roots.append(root)
             # By the root: FSDP pads what memory is asked of it for, and moves the rest at the first step.
             with keeping_ties(root):
-                root.to_empty(device=place.device.place)
+                root.to_empty(device=device.place)
             copies = self._shared if number else set()
-            own_parameters = hold(stage, place, shapes, sides, copies)
+            own_parameters = hold(stage, parts, shapes, sides, copies)
             fill(own_parameters, initial)
             # Frozen parameters are neither updated nor saved: they can be read again from their source.
             self._held += [one for one in own_parameters if one.parameter.requires_grad]
@@ -219,24 +224,16 @@ def make_gradients_dense(model: nn.Module) -> None:
             module.has_sparse_gradient = False
 
 
-def _staged(task: Task) -> StagedTask:
-    if not isinstance(task, StagedTask):
-        raise Refusal(f"a pipeline cannot train {type(task).__name__}", hint="set pipeline=1")
-    return task
-
-
 def build(parts: EngineParts) -> LayoutEngine:
     return build_native(parts, NativeSettings.of(parts.config))
 
 
 def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
-    device, layout = parts.device, parts.layout
-    if layout.pipeline > 1:
-        _staged(parts.task)
-    is_alone = layout.world == 1 and device.precision is torch.float32
-    mesh = None if is_alone else parts.mesh or build_mesh(layout, device)
-    place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh, cuts_rows=settings.cuts_rows)
-    return LayoutEngine(parts, place, settings)
+    if parts.layout.pipeline > 1:
+        staged(parts.task)
+    if parts.mesh is None and (parts.layout.world > 1 or parts.is_mixed):
+        parts = replace(parts, mesh=build_mesh(parts.layout, parts.device))
+    return LayoutEngine(parts, settings)
 
 
 # The settings of this engine, beside those that all trainings share.
@@ -249,7 +246,8 @@ class NativeSettings:
     keeping: Keeping = field(default_factory=Keeping)
     # Sharded ranks have whole weights during a step, gathered once, and share out gradients and moments only.
     keeps_weights: bool = False
-    cuts_rows: bool = False  # see RankPlace
+    # Tensor ranks share the tokens of each row, too, where no matrix is cut: norms, residuals, dropout.
+    cuts_rows: bool = False
 
     @classmethod
     def of(cls, config: TrainingConfig) -> NativeSettings:

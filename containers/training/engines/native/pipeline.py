@@ -16,7 +16,8 @@ from torch.distributed.pipelining import (
 )
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engines.native.assembly import Draws, RankPlace, local_of
+from slipway.containers.training.engine import EngineParts
+from slipway.containers.training.engines.native.assembly import Draws, local_of
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 Schedule: TypeAlias = "ScheduleGPipe | Schedule1F1B | ScheduleInterleaved1F1B"
@@ -36,6 +37,12 @@ class StagedTask(Task, Protocol):
 
     def metrics_of(self, outputs: object, inputs: Inputs) -> Tensor:
         """Return the metrics, as `forward` does, from the outputs of the last stage."""
+
+
+def staged(task: Task) -> StagedTask:
+    if not isinstance(task, StagedTask):
+        raise Refusal(f"a pipeline cannot train {type(task).__name__}", hint="set pipeline=1")
+    return task
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,12 +90,13 @@ class Pipeline:
     """Run micro-batches through the stages of all ranks. All ranks of the pipeline make the same calls."""
 
     def __init__(
-        self, task: StagedTask, draws: Draws, place: RankPlace, *, stages: int, schedule: str
+        self, parts: EngineParts, draws: Draws, *, stages: int, schedule: str, row_shares: int
     ) -> None:
-        assert place.mesh is not None, "a pipeline has several ranks"
-        self._step = _Step(task=task, draws=draws)
-        self._place = place
-        self._group = place.mesh.get_group("pipeline")
+        assert parts.mesh is not None, "a pipeline has several ranks"
+        self._step = _Step(task=staged(parts.task), draws=draws)
+        self._parts = parts
+        self._group = parts.mesh.get_group("pipeline")
+        self._row_shares = row_shares  # tensor ranks that share the tokens of a hidden state
         self._stages = stages
         self._schedule = schedule
         self._runners: dict[int, StageRunner] = {}
@@ -106,7 +114,7 @@ class Pipeline:
         """Return how many micro-batches a stage of this rank keeps at most between forward and backward."""
         if self._schedule == "gpipe":
             return micro_batches
-        ahead = self._place.layout.pipeline - self._place.at.pipeline
+        ahead = self._parts.layout.pipeline - self._parts.at.pipeline
         return min(micro_batches, ahead if self._schedule == "1f1b" else 2 * ahead)
 
     def accumulate(
@@ -138,22 +146,22 @@ class Pipeline:
             hidden = number
             if stage:
                 hidden = torch.empty(
-                    shape, dtype=self._place.device.precision, device=self._place.device.place
+                    shape, dtype=self._parts.device.precision, device=self._parts.device.place
                 )
                 distributed.recv(
-                    hidden, group=self._group, group_src=(stage - 1) % self._place.layout.pipeline
+                    hidden, group=self._group, group_src=(stage - 1) % self._parts.layout.pipeline
                 )
             outputs: Tensor = runner(hidden, number)
             if stage + 1 == self._stages:
                 return outputs
-            there = (stage + 1) % self._place.layout.pipeline
+            there = (stage + 1) % self._parts.layout.pipeline
             distributed.send(outputs.contiguous(), group=self._group, group_dst=there)
         return None
 
     def exchange(self, gradient: Tensor) -> None:
         """Add up the gradient of a parameter that the first and the last stage both hold."""
-        ends = (0, (self._stages - 1) % self._place.layout.pipeline)
-        other = ends[1] if self._place.at.pipeline == ends[0] else ends[0]
+        ends = (0, (self._stages - 1) % self._parts.layout.pipeline)
+        other = ends[1] if self._parts.at.pipeline == ends[0] else ends[0]
         theirs = torch.empty_like(gradient)
         operations = [
             distributed.P2POp(distributed.isend, gradient, group=self._group, group_peer=other),
@@ -174,7 +182,7 @@ class Pipeline:
                 found = self._step.task.run_stage(outline, None, there)
             assert isinstance(found, Tensor), "a first stage returns hidden states"
             rows, length, *rest = found.shape
-            self._hidden_shapes[asked] = torch.Size((rows, length // self._place.row_shares, *rest))
+            self._hidden_shapes[asked] = torch.Size((rows, length // self._row_shares, *rest))
         return self._hidden_shapes[asked]
 
     def _schedule_of(self, micro_batches: int, shape: torch.Size) -> Schedule:
@@ -182,14 +190,14 @@ class Pipeline:
         found = self._schedules.get((micro_batches, shape))
         if found is None:
             first = torch.empty(1, dtype=torch.int64, device="meta")
-            hidden = torch.empty(shape, dtype=self._place.device.precision, device="meta", requires_grad=True)
+            hidden = torch.empty(shape, dtype=self._parts.device.precision, device="meta", requires_grad=True)
             metrics = torch.empty(len(self._step.task.metrics), device="meta")
             stages = [
                 PipelineStage(
                     runner,
                     number,
                     self._stages,
-                    self._place.device.place,
+                    self._parts.device.place,
                     input_args=hidden if number else first,
                     output_args=metrics if number == self._stages - 1 else hidden,
                     group=self._group,

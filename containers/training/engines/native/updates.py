@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, distributed
 
 from slipway.containers.training.engine import EngineParts
-from slipway.containers.training.engines.native.assembly import HeldParameter, RankPlace
+from slipway.containers.training.engines.native.assembly import HeldParameter
 from slipway.containers.training.optimizers import build_optimizer, set_rate, state_of
 from slipway.containers.training.state import MOMENTS, WEIGHTS
 
@@ -45,14 +45,14 @@ class LossScale:
 class Updates:
     """Update this rank's shares, in fp32 whichever type the layers compute in."""
 
-    def __init__(self, parts: EngineParts, place: RankPlace, held: list[HeldParameter]) -> None:
-        self._parts, self._place = parts, place
+    def __init__(self, parts: EngineParts, held: list[HeldParameter]) -> None:
+        self._parts = parts
         self.masters = {one: one.local for one in held}
         self._optimizer = build_optimizer(
             parts.config.optimizer,
             parts.optimizer_groups(self.masters.values()),
             is_fused=parts.device.has_fused_adam,
-            norms=WholeNorms(place, self.masters),
+            norms=WholeNorms(parts, self.masters),
         )
 
     def step(self, rate: float, scale: float) -> float:
@@ -89,7 +89,7 @@ class Updates:
 
     def _norm(self) -> float:
         """Return the norm over all shares; each element counts once, even if several ranks hold it."""
-        layout, total = self._place.layout, torch.zeros((), device=self._place.device.place)
+        layout, total = self._parts.layout, torch.zeros((), device=self._parts.device.place)
         for copies in (False, True):
             own = [
                 master.grad
@@ -113,22 +113,22 @@ class WholeNorms:
     A rank's share may be empty: fewer rows than ranks.
     """
 
-    def __init__(self, place: RankPlace, masters: Mapping[HeldParameter, Tensor]) -> None:
-        self._place = place
+    def __init__(self, parts: EngineParts, masters: Mapping[HeldParameter, Tensor]) -> None:
+        self._parts = parts
         self._is_cut = {master: one.is_cut for one, master in masters.items()}
 
     def __call__(self, tensors: Sequence[Tensor], parameters: Sequence[Tensor]) -> Sequence[Tensor]:
         squares = torch.stack(torch._foreach_norm(tensors)).square()
-        self._add_up(squares, "sharded", self._place.layout.sharded)
-        if self._place.layout.tensor > 1:
+        self._add_up(squares, "sharded", self._parts.layout.sharded)
+        if self._parts.layout.tensor > 1:
             cut = [at for at, parameter in enumerate(parameters) if self._is_cut[parameter]]
             places = torch.tensor(cut, device=squares.device)  # the others are whole on every tensor rank
             parts = squares[places]
-            self._add_up(parts, "tensor", self._place.layout.tensor)
+            self._add_up(parts, "tensor", self._parts.layout.tensor)
             squares[places] = parts
         return squares.sqrt().unbind()
 
     def _add_up(self, squares: Tensor, dimension: str, degree: int) -> None:
         if degree > 1 and squares.numel():
-            assert self._place.mesh is not None, "several ranks have a mesh"
-            distributed.all_reduce(squares, group=self._place.mesh.get_group(dimension))
+            assert self._parts.mesh is not None, "several ranks have a mesh"
+            distributed.all_reduce(squares, group=self._parts.mesh.get_group(dimension))

@@ -141,7 +141,7 @@ def _mpi_version(mpi: str) -> str:
 
 
 # The processes of jobs on this node: each has its job's name in its environment, whoever started it.
-_VARIABLE = f"{variables.JOB}=".encode()
+_ENDPOINT = "AWS_ENDPOINT_URL"
 _LAUNCHER = b"slipway.containers.runtime.launch"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each file there is looked at
 _PAUSE_SECONDS = 0.2
@@ -195,10 +195,15 @@ def _signal(pids: list[int], number: int) -> None:
 
 
 def _marked() -> Iterator[tuple[int, str]]:
-    """Yield jobs' processes, except this one and its parent, whose command may contain the name, too."""
-    own = {os.getpid(), os.getppid()}
+    """Yield jobs' processes, except this one and its parent, whose command may contain the name, too.
+
+    Imitated machines may share their processes with those of other yards, which have another endpoint.
+    """
+    own, is_machine = {os.getpid(), os.getppid()}, node_paths().is_machine
     for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError, ValueError):
-            for entry in path.read_bytes().split(b"\0"):
-                if entry.startswith(_VARIABLE) and int(path.parent.name) not in own:
-                    yield int(path.parent.name), entry.removeprefix(_VARIABLE).decode(errors="replace")
+        with suppress(OSError):
+            entries = path.read_bytes().decode(errors="replace").split("\0")
+            found = dict(entry.partition("=")[::2] for entry in entries)
+            is_here = is_machine or found.get(_ENDPOINT) == os.environ.get(_ENDPOINT)
+            if variables.JOB in found and is_here and (pid := int(path.parent.name)) not in own:
+                yield pid, found[variables.JOB]

@@ -45,7 +45,7 @@ _LASTS_SECONDS = 3600  # the longest that a role may get for another one
 _NFT_SECONDS = 30.0
 
 Credentials = Mapping[str, str]
-_started = threading.Lock()  # taken by the first caller, and never released
+_started = threading.Lock()  # taken once the server listens, and never released
 
 
 class OpenMetadata(SlipwayError):
@@ -103,13 +103,20 @@ def close_metadata() -> None:
 
 def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
     """Serve the job role's credentials to the user while this process lives; repeated calls do nothing."""
-    if not _started.acquire(blocking=False):
+    if _started.locked():
         return
     token, path = secrets.token_hex(32), _token_file(where)
     write_whole(path, token, SECRET)
     shutil.chown(path, user.uid, user.gid)
     role = RenewedCredentials(lambda: _assume(setup))
-    server = ThreadingHTTPServer((_address(where), PORT), _handler(token, role))
+    try:
+        server = ThreadingHTTPServer((_address(where), PORT), _handler(token, role))
+    except OSError as error:
+        raise SlipwayError(
+            f"jobs would have no credentials: port {PORT} of {_address(where)}: {error.strerror}",
+            hint=f"end what listens there (ss -ltnp 'sport = :{PORT}' names it); this node then joins",
+        ) from error
+    _started.acquire()
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="job credentials", daemon=True).start()
 

@@ -1,7 +1,7 @@
 """The program of a Slurm cluster's nodes. A new word is a function and a row of WORDS.
 
-Systems Manager sends `submit`, `status`, `cancel` and `logs` to the login node (jobs/words/slurm.py,
-ACTIONS); batch scripts run `train`, and slurmd runs `check` before a job.
+Systems Manager sends `submit`, `status` and `cancel` to the login node (jobs/words/slurm.py, ACTIONS); batch
+scripts run `train`, and slurmd runs `check` before a job.
 """
 
 from __future__ import annotations
@@ -66,18 +66,16 @@ def _status(parsed: argparse.Namespace) -> int:
 def _cancel(parsed: argparse.Namespace) -> int:
     """End a submission's jobs, those that wait, too."""
     from slipway.jobs.platforms.slurm.node.submitting import cancel
+    from slipway.jobs.words.job import name_of
 
     _, facts = _begin()
-    print(cancel(_name(parsed.request), facts.slurm_version))
-    return 0
-
-
-def _logs(parsed: argparse.Namespace) -> int:
-    """Print the last lines that a submission's jobs wrote."""
-    from slipway.jobs.platforms.slurm.node.submitting import last_lines
-
-    where, facts = _begin()
-    print(last_lines(_runs(where, facts) / _name(parsed.request)))
+    name = name_of(parsed.request)
+    if name is None:
+        raise SlipwayError(
+            f"'{parsed.request[:80]}' is not the key of a request; allowed is jobs/NAME/request.json",
+            hint="slipway status --all lists the names",
+        )
+    print(cancel(name, facts.slurm_version))
     return 0
 
 
@@ -111,7 +109,6 @@ WORDS: Words = {
     "submit": _submit,
     "status": _status,
     "cancel": _cancel,
-    "logs": _logs,
     "train": _train,
     "check": _check,
     "environment": _environment,
@@ -134,18 +131,6 @@ def _runs(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Path:
 
 def _code(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Path:
     return where.below(f"{facts.shared}/slipway/code")
-
-
-def _name(request: str) -> str:
-    from slipway.jobs.words.job import name_of
-
-    name = name_of(request)
-    if name is None:
-        raise SlipwayError(
-            f"'{request[:80]}' is not the key of a request; allowed is jobs/NAME/request.json",
-            hint="slipway status --all lists the names",
-        )
-    return name
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Turns a frozen request into jobs of Slurm, exactly once: a repeated request gets the ids of its jobs.
 
-Also cancels jobs, and shows the end of their logs.
+Also cancels jobs.
 """
 
 from __future__ import annotations
@@ -115,10 +115,6 @@ def _send(
     return job_id
 
 
-# Actions of the login node on running jobs: ending them, and showing the end of their logs.
-_MOST_BYTES = 20_000  # Systems Manager returns 24,000 characters
-
-
 def cancel(name: str, slurm_version: str | None = None) -> str:
     """Cancel a submission's unfinished jobs, the last first, so that none starts when another is gone."""
     jobs = [job for job in read_queue(slurm_version) if job.name == name and job.state not in FINAL]
@@ -127,14 +123,3 @@ def cancel(name: str, slurm_version: str | None = None) -> str:
     if ids:
         programs.ask(["scancel", *ids], slurm_version=slurm_version)
     return " ".join(ids)
-
-
-def last_lines(folder: Path) -> str:
-    """Return the end of what the jobs in a run's folder wrote, the newest last."""
-    logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
-    most, texts = _MOST_BYTES // max(1, len(logs)), []
-    for path in logs:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - most))
-            texts.append(file.read(most).decode(errors="replace").rstrip("\n"))
-    return "\n".join(texts)

@@ -1,4 +1,4 @@
-"""Tokens in .bin and .idx, written by the writer that preparation uses."""
+"""Tokens in .bin and .idx, written as preparation writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipway.containers.data.megatron.index import TokenWriter, index_path, tokens_path, write_index
+from slipway.containers.data.megatron import index
 
 WriteTokens = Callable[..., Path]
 
@@ -18,10 +18,11 @@ WriteTokens = Callable[..., Path]
 def write_tokens(tmp_path: Path) -> WriteTokens:
     def write(documents: Sequence[Sequence[int]], kind: type[np.integer[Any]] = np.int32) -> Path:
         prefix = tmp_path / "tokens"
-        with TokenWriter(tokens_path(prefix), kind) as writer:
-            for ids in documents:
-                writer.add(np.array(ids, np.int64), np.array([len(ids)]))
-        write_index(index_path(prefix), kind, [writer.lengths])
+        for path in (index.tokens_path(prefix), index.index_path(prefix)):
+            path.unlink(missing_ok=True)
+        batches = ((np.array(ids, np.int64), np.array([len(ids)])) for ids in documents)
+        _, lengths = index.write_tokens(index.tokens_path(prefix), kind, batches)
+        index.write_index(index.index_path(prefix), kind, [lengths])
         return prefix
 
     return write

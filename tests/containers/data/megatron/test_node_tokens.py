@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +23,12 @@ from slipway.containers.data.megatron.engines import (
 from slipway.containers.data.megatron.index import TokenIndex
 from slipway.containers.data.megatron.node_tokens import node_tokens
 from slipway.containers.data.samples.texts import sample_vocabulary
-from slipway.containers.data.shared_folder import KEPT_SECONDS, node_folder
 from slipway.containers.data.text.documents import read_json, write_json
 from slipway.containers.recipes.prepare_tokens import train as prepare_tokens
 from slipway.containers.recipes.prepare_tokens.config import decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.runtime.errors import Refusal
 
 DOCUMENTS = [f"The {word} sat on the mat, and thought of it. " * 9 for word in ("cat", "dog", "bär")]
 
@@ -138,25 +136,9 @@ def test_tokens_of_another_vocabulary_are_refused(
 
 def test_what_another_user_could_have_made_is_not_read(text: Path, vocabulary: BpeVocabulary) -> None:
     (alone,) = ranks(1)
-    folder = opened(text, vocabulary, alone).prefix.parent
-    folder.chmod(0o777)
-    with pytest.raises(DataError, match="is not this user's own folder"):
+    opened(text, vocabulary, alone).prefix.parents[1].chmod(0o777)
+    with pytest.raises(Refusal, match="belongs to somebody else or may be changed by others"):
         opened(text, vocabulary, alone)
-
-
-def test_what_no_job_has_opened_for_a_week_goes_with_the_next_job() -> None:
-    old, young, other = (
-        node_folder("tokens", "old"),
-        node_folder("tokens", "young"),
-        node_folder("rows", "old"),
-    )
-    week_ago = time.time() - KEPT_SECONDS
-    for folder in (old, other):
-        os.utime(folder, (week_ago - 60, week_ago - 60))
-    os.utime(young, (week_ago + 60, week_ago + 60))
-    assert node_folder("tokens", "new").is_dir()
-    assert [folder.exists() for folder in (old, young, other)] == [False, True, True]
-    assert node_folder("rows", "old") == other, "its own folder is used again, however old"
 
 
 def test_ranks_that_begin_at_once_do_not_take_each_other_s_unfinished_files(tmp_path: Path) -> None:

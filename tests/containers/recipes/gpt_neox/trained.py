@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipway.containers.data.megatron.index import TokenWriter, index_path, tokens_path, write_index
+from slipway.containers.data.megatron import index
 from slipway.containers.recipes.gpt_neox import (
     model,  # noqa: F401 - imported once, for all ranks
     train,
@@ -42,10 +42,8 @@ def write_tokens(folder: Path) -> None:
     prefix, lengths = folder / "tokens", np.full(40, 50)
     starts = np.random.default_rng(0).integers(VOCABULARY, size=40)
     ids = ((starts[:, None] + np.arange(50)) % VOCABULARY).flatten().astype(np.uint16)
-    with TokenWriter(tokens_path(prefix), np.uint16) as writer:
-        writer.add(ids, lengths)
-        written = writer.lengths
-    write_index(index_path(prefix), np.uint16, [written])
+    index.write_tokens(index.tokens_path(prefix), np.uint16, [(ids, lengths)])
+    index.write_index(index.index_path(prefix), np.uint16, [lengths.astype(np.int32)])
 
 
 def main(folder: Path) -> None:

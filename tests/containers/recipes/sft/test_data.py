@@ -35,6 +35,11 @@ WRONG: dict[str, tuple[str, bytes | object, str]] = {
     "no text": ("sft", {"text": 7}, "line 3 has '7' as its text"),
     "nothing": ("sft", {"text": ""}, "as its text; texts are texts"),
     "a text of messages": ("sft", {"messages": "hello"}, "as its messages; texts are texts"),
+    "tools": (
+        "sft",
+        {"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "search"}]},
+        "has 'tools', which sft leaves out",
+    ),
     "unsaid": ("sft", {"messages": [{"role": "user"}]}, "as its messages; texts are texts"),
     "two kinds": ("sft", {"prompt": "a", "completion": SAID}, "as its completion; texts are texts"),
     "no preference": ("dpo", {"text": "a"}, "dpo reads prompt and chosen and rejected; or chosen and"),

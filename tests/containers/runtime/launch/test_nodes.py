@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,11 @@ from tests.containers.runtime.nodes import Cluster, ready
 from tests.fault_clock import FaultClock
 
 WAITING = {"*": ["wait"]}
+SLOW_TO_START = """\
+import subprocess, time
+start = subprocess.Popen.__init__
+subprocess.Popen.__init__ = lambda *given, **named: time.sleep(0.9) or start(*given, **named)
+"""
 
 
 @contextmanager
@@ -62,6 +69,16 @@ def test_a_silent_child_node_ends_the_job_resumable(cluster: Cluster, fault: Fau
     nodes[1].process.send_signal(signal.SIGCONT)  # the cut-off side ends itself, too
     assert nodes[1].end() == 85
     assert "lost the main node" in nodes[1].lines[-1]
+
+
+def test_a_node_that_starts_its_ranks_slowly_is_not_taken_for_dead(cluster: Cluster, tmp_path: Path) -> None:
+    """Each rank takes less than a heartbeat's patience, and all of them more."""
+    tmp_path.joinpath("sitecustomize.py").write_text(SLOW_TO_START, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    told = {"SLIPWAY_HEARTBEAT_SECONDS": 2, "SLIPWAY_PROCESSES_PER_NODE": 3}
+    main = cluster.start({"*": ["show"]}, node=0, nodes=2, **told)
+    slow = cluster.start({"*": ["show"]}, node=1, nodes=2, PYTHONPATH=path, **told)
+    assert [main.end(), slow.end()] == [0, 0], main.text
 
 
 def test_a_lost_main_node_ends_every_other(cluster: Cluster, fault: FaultClock) -> None:

@@ -89,11 +89,11 @@ def test_who_presses_the_keys_again_does_not_wait_for_a_save_of_a_job_that_faile
 
 def test_launchers_that_were_both_paused_do_not_take_each_other_for_dead(cluster: Cluster) -> None:
     """A machine that is paused, or starved by its neighbours, speaks as little as it hears."""
-    nodes = cluster.all(2, SAVING, SLIPWAY_HEARTBEAT_SECONDS=1)
+    nodes = cluster.all(2, SAVING, SLIPWAY_HEARTBEAT_SECONDS=4)  # a busy machine wakes one of them later
     ready(nodes)
     for node in nodes:
         node.process.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)  # the fault: longer than a heartbeat's patience
+    time.sleep(5)  # the fault: longer than a heartbeat's patience
     for node in nodes:
         node.process.send_signal(signal.SIGCONT)
     nodes[1].process.send_signal(signal.SIGUSR1)

@@ -19,7 +19,7 @@ from slipway.jobs.platforms.mpi import platform
 from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.platforms.mpi.platform import Busy
-from slipway.jobs.platforms.mpi.runs import find_unfinished
+from slipway.jobs.platforms.mpi.runs import unfinished_runs
 from slipway.jobs.platforms.platform import StillRuns, platform_of
 from slipway.jobs.submit.find import find_run, list_runs, refresh
 from slipway.jobs.submit.logs import Wanted, follow_lines
@@ -109,7 +109,7 @@ def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
     found = ended(site, target, submitted.job_id)
     assert commands(target, target.run_document)[0]["Status"] == "InProgress"
     assert_lost(found, main)
-    assert find_unfinished(target) == []
+    assert unfinished_runs(target) == []
 
 
 @with_document(LONG)
@@ -203,7 +203,7 @@ def test_while_a_job_runs_another_is_refused_with_its_name_and_so_is_stopping_it
     first = submit(target)
     with pytest.raises(Busy, match=first.prepared.name):
         submit(target, replace(JOB, name="other"))
-    with pytest.raises(StillRuns, match=f"{first.prepared.name} runs on {target.name}"):
+    with pytest.raises(StillRuns, match=f"{first.prepared.name} of {target.name} has not ended"):
         halt(target, lambda _: None)
     platform_of(target).cancel(refresh(first.job_id, target), "enough")
     ended(site, target, first.job_id)
@@ -243,9 +243,9 @@ def test_a_job_that_waits_for_another_costs_nothing_and_says_for_which(site: Sit
     submit(target, replace(JOB, name="fourth", depends_on=("tune",)))
     with pytest.raises(Busy, match=r"4 jobs run or wait on cluster .*; at most 4 can"):
         submit(target, replace(JOB, name="fifth", depends_on=("fourth",)))
-    for job in find_unfinished(target):
-        platform_of(target).cancel(refresh(job.id, target), "enough")
-        ended(site, target, job.id)
+    for run in unfinished_runs(target):
+        platform_of(target).cancel(refresh(run.id, target), "enough")
+        ended(site, target, run.id)
 
 
 AFTER_ANOTHER = [

@@ -10,9 +10,9 @@ import pytest
 
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import SPOT, Settings
-from slipway.jobs.platforms.mpi.request import STATES, MpiRequest, build_request
+from slipway.jobs.platforms.mpi.request import STATES, build_request
 from slipway.jobs.platforms.sending import refuse_malformed
-from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.job import CommandRequest, DoesNotFit, Job
 from slipway.jobs.words.mpi import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
 from slipway.jobs.words.run import JobState, translate
 from tests.jobs.words.test_targets import MPI_TARGET
@@ -22,12 +22,12 @@ CODE = "c" * 64
 MODULE = "containers.x"
 
 
-def request_for(job: Job = JOB, **changes: Any) -> MpiRequest:
+def request_for(job: Job = JOB, **changes: Any) -> CommandRequest:
     target = replace(MPI_TARGET, **changes)
     return build_request(job, target, module=MODULE, code=CODE)
 
 
-def job_of(request: MpiRequest) -> MpiJob:
+def job_of(request: CommandRequest) -> MpiJob:
     return decode(request.put["Body"], where="here")
 
 

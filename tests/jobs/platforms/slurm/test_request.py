@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.platforms.slurm.request import BatchWork, SlurmRequest, batch_script, build_request
-from slipway.jobs.words.job import DamagedRequest, DoesNotFit, InvalidJob, Job
+from slipway.jobs.platforms.slurm.request import BatchWork, batch_script, build_request
+from slipway.jobs.words.job import CommandRequest, DamagedRequest, DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.slurm import COMPILE, RUN, SlurmJob, comment, decode, read_comment
 from tests.jobs.words.test_targets import SLURM_TARGET
 
@@ -23,12 +23,12 @@ NEOX = Job(name="neox", recipe="gpt_neox", nodes=4, settings={"tensor": "8", "pi
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=40)
 
 
-def request_of(job: Job = NEOX, **changes: object) -> SlurmRequest:
+def request_of(job: Job = NEOX, **changes: object) -> CommandRequest:
     target = replace(SLURM_TARGET, **changes)  # type: ignore[arg-type]  # of a test's own fields
     return build_request(job, target, module="neox.train", code=CODE)
 
 
-def job_of(request: SlurmRequest) -> SlurmJob:
+def job_of(request: CommandRequest) -> SlurmJob:
     return decode(request.put["Body"], where="it")
 
 

@@ -67,8 +67,12 @@ def test_best_fit_scales_in_place_and_refuses_the_rest_so_that_it_can_be_rolled_
     made.update(ComputeResources=scaled)
     assert described(world, made)["computeResources"]["maxvCpus"] == 384
     old, retagged = made.properties, {**scaled, "Tags": {"team": "two"}}
-    with pytest.raises(ApiError, match="BEST_FIT supports no infrastructure update: tags cannot change"):
-        made.update(ComputeResources=retagged)
+    for change in (retagged, {**scaled, "UpdateToLatestImageVersion": True}):
+        with pytest.raises(
+            ApiError, match=r"tags, .* updateToLatestImageVersion, .* can be updated for CE only"
+        ):
+            made.update(ComputeResources=change)
+        made.properties = old
     made.properties = {**old, "ComputeResources": retagged}  # as CloudFormation rolls a failed update back
     made.become(old)
     assert described(world, made)["computeResources"]["tags"] == {"team": "one"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,16 @@ def recorded(vpc: str, last: int) -> HostInstance:
     texts: dict[str, Any] = dict.fromkeys(HostInstance.__dataclass_fields__, "")
     own = {"id": f"i-{last}", "vpc": vpc, "address": f"10.0.0.{last}", "prefix_length": 16, "tags": {}}
     return HostInstance(**{**texts, **own, "hostname": f"ip-10-0-0-{last}.ec2.internal"})
+
+
+def test_a_checkup_that_cannot_begin_leaves_no_pipe_open() -> None:
+    data = base64.b64encode(b"#cloud-config\nwrite_files: [{content: without a path}]").decode()
+    link: Any = "not reached"
+    host = Host(instance=replace(recorded("vpc-1", 4), user_data=data), number=4, root="", link=link)
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(KeyError, match="path"):
+        checkup.start(host, lambda found: None)
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_the_name_server_knows_the_hosts_of_its_vpc(asks: Host) -> None:

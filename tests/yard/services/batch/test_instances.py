@@ -38,6 +38,15 @@ def test_a_job_has_an_instance_for_each_node_until_it_ends(cluster: Cluster) -> 
     assert running(cluster) == []
 
 
+def test_each_node_names_the_container_instance_that_it_runs_on(cluster: Cluster) -> None:
+    job = cluster.submit(FOREVER, nodes=2)
+    cluster.says(job, "ready")
+    arns = {cluster.describe(f"{job}#{node}")["container"]["containerInstanceArn"] for node in (0, 1)}
+    assert len(arns) == 2
+    for arn in arns:
+        assert arn.startswith(f"arn:aws:ecs:us-east-1:{ACCOUNT}:container-instance/pool_Batch/")
+
+
 def test_the_reason_of_a_lost_host_names_an_instance_that_ec2_knows(cluster: Cluster) -> None:
     job = cluster.submit(FOREVER, nodes=2, retryStrategy={"attempts": 1})
     cluster.says(job, "ready")

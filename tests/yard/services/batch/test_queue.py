@@ -92,6 +92,15 @@ def test_a_waiting_job_can_be_cancelled_and_a_running_one_cannot(cluster: Cluste
     assert cluster.describe(running)["status"] == "RUNNING"
 
 
+def test_a_job_is_cancelled_or_terminated_for_a_reason_even_after_its_end(cluster: Cluster) -> None:
+    job = cluster.submit("pass", nodes=1)
+    cluster.ended(job)
+    for call in (cluster.batch.cancel_job, cluster.batch.terminate_job):
+        assert refusal(call, jobId=job, reason="")["Message"] == "reason must not be empty"
+        call(jobId=job, reason="too late")
+    assert cluster.describe(job)["status"] == "SUCCEEDED"
+
+
 def test_a_job_waits_for_those_it_depends_on_and_fails_with_them(cluster: Cluster) -> None:
     first = cluster.submit(FOREVER)
     second = cluster.submit("pass", dependsOn=[{"jobId": first}])

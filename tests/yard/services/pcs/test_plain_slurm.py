@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 from collections.abc import Callable, Iterator
@@ -138,8 +139,9 @@ class PlainCluster:
         words = self.says("scontrol", "--oneliner", "show", "node", name).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
-    def log(self, name: str) -> str:
-        return self.program("logs", f"jobs/{name}/request.json")
+    def log(self, job: str) -> str:
+        (output,) = re.findall(r"StdOut=(\S+)", self.says("scontrol", "show", "job", job))
+        return self.says("sh", "-c", f"cat {shlex.quote(output)} || true")
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +225,7 @@ def test_a_job_that_ends_while_its_accounts_are_dead_is_in_them_later(cluster: P
 @needs_slurm
 def test_a_job_is_cancelled_and_none_of_its_processes_stays(cluster: PlainCluster) -> None:
     job, name = cluster.submit("cancelled", mode="resume")
-    cluster.until(lambda: "trains" in cluster.log(name))
+    cluster.until(lambda: "trains" in cluster.log(job))
     assert cluster.program("cancel", f"jobs/{name}/request.json") == job
     assert cluster.ended(job).state == "CANCELLED"
     ranks = [path for path in Path("/proc").glob("[0-9]*/cmdline") if name in _text(path)]
@@ -232,8 +234,8 @@ def test_a_job_is_cancelled_and_none_of_its_processes_stays(cluster: PlainCluste
 
 @needs_slurm
 def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) -> None:
-    job, name = cluster.submit("loses", mode="resume")
-    cluster.until(lambda: "trains" in cluster.log(name))
+    job, _ = cluster.submit("loses", mode="resume")
+    cluster.until(lambda: "trains" in cluster.log(job))
     lost, *_ = cluster.instances()
     control(cluster.hosts.yard, "POST", "/kill-host", {"host": lost})
     cluster.until(lambda: cluster.job(job).restarts == 1)

@@ -293,6 +293,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("another algorithm", {"algorithm": {"TrainingImage": IMAGE.replace("pytorch", "xgboost")}}, "xgboost"),
     (
+        "Debugger",
+        {"DebugHookConfig": {"S3OutputPath": f"s3://{BUCKET}/tensors"}},
+        "CreateTrainingJob as it was asked \\(DebugHookConfig\\)",
+    ),
+    ("Debugger's profiler", {"ProfilerConfig": {"DisableProfiler": False}}, "asked \\(ProfilerConfig\\)"),
+    (
         "too many hyper-parameters",
         {"hyper_parameters": {f"setting-{number}": number for number in range(101)}},
         "have length less than or equal to 100",

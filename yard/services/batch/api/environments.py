@@ -19,10 +19,17 @@ from slipway.yard.services.stand_ins import BATCH_ROLE, BATCH_SERVICE
 
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{BATCH_SERVICE}/{BATCH_ROLE}"
 # What a scaling update changes. Batch user guide, "Updating compute environments": all else is an
-# infrastructure update, which BEST_FIT does not support; Batch's message for that is not known.
+# infrastructure update, which BEST_FIT does not support. Source of the message, which names all fields:
+# repost.aws/knowledge-center/batch-update-ec2-environment.
 _SCALING = frozenset({"minvCpus", "maxvCpus", "desiredvCpus"})
 _ON_EC2 = ("EC2", "SPOT")
 _BEST_FIT = "BEST_FIT"  # the default
+_IS_FIXED = (
+    "Fields allocationStrategy, bidPercentage, ec2Configuration, ec2KeyPair, imageId, instanceRole, "
+    "instanceTypes, launchTemplate, placementGroup, securityGroupIds, subnets, tags, type, updatePolicy, "
+    "updateToLatestImageVersion, context can be updated for CE only with Allocation Strategy "
+    "BEST_FIT_PROGRESSIVE and SPOT_CAPACITY_OPTIMIZED."
+)
 # AWS applies it during an update, and never shows it.
 _NOT_KEPT = frozenset({"updateToLatestImageVersion"})
 
@@ -92,12 +99,8 @@ def _update(parameters: Parameters, region: str) -> Any:
         raise client_exception(f"Compute environment {name} does not exist")
     before, given = environment.compute_resources or {}, parameters.get("computeResources") or {}
     is_fixed = before.get("type") in _ON_EC2 and before.get("allocationStrategy", _BEST_FIT) == _BEST_FIT
-    changed = sorted(name for name in set(given) - _SCALING if given[name] != before.get(name))
-    if is_fixed and changed:
-        raise client_exception(
-            f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
-            f" {', '.join(changed)} cannot change; create another environment to replace it"
-        )
+    if is_fixed and any(given[name] != before.get(name) for name in set(given) - _SCALING):
+        raise client_exception(_IS_FIXED)
     resources = {**before, **{key: value for key, value in given.items() if key not in _NOT_KEPT}}
     low, high = resources.get("minvCpus", 0), resources.get("maxvCpus", 0)
     if low > high:

@@ -166,20 +166,22 @@ def _view(wanted: str, region: str) -> list[dict[str, Any]]:
 
 def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:
     """Cancel a job; one that is starting or running already continues, without an error."""
+    job_id, reason = _required(parameters, "jobId"), _required(parameters, "reason")
     with job_store.changed:
-        job = job_store.find(_required(parameters, "jobId"))
+        job = job_store.find(job_id)
         if job and job.status in WAITING and not any(child.running for child in job.children):
             job.is_cancelled = True
-            scheduler.stop(job, _required(parameters, "reason"))
+            scheduler.stop(job, reason)
     return {}
 
 
 def _terminate(parameters: Parameters, _region: str) -> dict[str, Any]:
+    job_id, reason = _required(parameters, "jobId"), _required(parameters, "reason")
     with job_store.changed:
-        job = job_store.find(_required(parameters, "jobId"))
+        job = job_store.find(job_id)
         if job and not job.is_final:
             job.is_terminated = True
-            scheduler.stop(job, _required(parameters, "reason"))
+            scheduler.stop(job, reason)
     return {}
 
 

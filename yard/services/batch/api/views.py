@@ -89,10 +89,12 @@ def _of_kind(job: BatchJob, node: int | None) -> View:
 def _container(job: BatchJob, node: int) -> View:
     from slipway.yard.services.batch.capacity import containers
 
-    found = {**containers(job)[node], **_outcome(_last(job, node))}
-    if job.attempts:
-        task_id = job.attempts[-1].nodes[0].task_id
-        found["containerInstanceArn"] = f"arn:aws:ecs:{job.region}:{ACCOUNT}:container-instance/{task_id}"
+    run = _last(job, node)
+    found = {**containers(job)[node], **_outcome(run)}
+    if run is not None:
+        cluster = job.attempts[-1].environment.rpartition("/")[2] + "_Batch"
+        place = f"container-instance/{cluster}/{run.task_id}"
+        found["containerInstanceArn"] = f"arn:aws:ecs:{job.region}:{ACCOUNT}:{place}"
     return found
 
 

@@ -107,13 +107,12 @@ class NodeProcesses:
         os.write(told, str(first).encode())
         os.close(log)
         self.control.close()
-        code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
-        return code if code >= 0 else 128 - code
+        return processes.shell_code(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
 
     def _reap(self) -> None:
         for ended, code in processes.ended_children():
             if ended in self.holders:
-                index, shown = self.holders.pop(ended), code if code >= 0 else 128 - code
+                index, shown = self.holders.pop(ended), processes.shell_code(code)
                 self.control.send(json.dumps({"event": "exited", "node": index, "code": shown}).encode())
 
     def _obey(self, order: bytes) -> None:

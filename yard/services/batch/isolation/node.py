@@ -75,8 +75,7 @@ def _supervise(node: Mapping[str, Any]) -> int:
     while True:
         ended, status = os.wait()  # orphans end here, too
         if ended == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+            return processes.shell_code(os.waitstatus_to_exitcode(status))
 
 
 def _execute(node: Mapping[str, Any]) -> NoReturn:

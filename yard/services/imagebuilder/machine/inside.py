@@ -33,8 +33,7 @@ def main(plan_file: str) -> NoReturn:
     if first == 0:
         kernel.die_with_parent()
         _first_process(plan)
-    code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
-    os._exit(code if code >= 0 else 128 - code)
+    os._exit(processes.shell_code(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])))
 
 
 def _first_process(plan: Mapping[str, Any]) -> NoReturn:
@@ -66,8 +65,7 @@ def _run(plan: Mapping[str, Any]) -> int:
     while True:
         ended, status = os.wait()  # orphans end here, too
         if ended == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+            return processes.shell_code(os.waitstatus_to_exitcode(status))
 
 
 def _execute(argv: list[str], environment: dict[str, str], directory: str) -> NoReturn:

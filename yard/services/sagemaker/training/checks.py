@@ -22,14 +22,18 @@ SERVICE = "sagemaker.amazonaws.com"
 
 Parameters = Mapping[str, Any]
 
-# Parameters that no training job supports here.
+# Parameters that no training job supports here. Debugger's are refused to every new customer since 30 July
+# 2026, in words that are not known (SageMaker AI Developer Guide, "Debugger availability change").
 _NOT_HERE = (
     "RemoteDebugConfig",
     "SessionChainingConfig",
     "ServerlessJobConfig",
+    "DebugHookConfig",
     "DebugRuleConfigurations",
+    "ProfilerConfig",
     "ProfilerRuleConfigurations",
 )
+_NO_PROFILER = {"DisableProfiler": True}  # how SageMaker's SDK says that there is none
 
 
 def refuse(parameters: Parameters, region: str) -> None:
@@ -47,7 +51,7 @@ def _what_the_yard_lacks(parameters: Parameters, _region: str) -> None:
     if not tier.isolated:
         reason = f"this machine cannot give each instance its own /opt/ml ({tier.words})"
         raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
-    asked = [name for name in _NOT_HERE if parameters.get(name)]
+    asked = [name for name in _NOT_HERE if parameters.get(name) not in (None, [], {}, _NO_PROFILER)]
     asked += [
         name for name in ("InstanceGroups", "TrainingPlanArn") if parameters["ResourceConfig"].get(name)
     ]

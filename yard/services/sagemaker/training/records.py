@@ -130,7 +130,6 @@ View = dict[str, Any]
 _AS_GIVEN = (
     "AlgorithmSpecification",
     "CheckpointConfig",
-    "DebugHookConfig",
     "EnableInterContainerTrafficEncryption",
     "EnableManagedSpotTraining",
     "EnableNetworkIsolation",

@@ -20,7 +20,7 @@ from slipway.containers.recipes.gptj_finetune.config import KNOWN_SIZES
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.engines.native import engine as native
-from slipway.containers.training.engines.native.assembly import RankPlace, local_of, narrow_frozen
+from slipway.containers.training.engines.native.assembly import local_of, narrow_frozen
 from slipway.containers.training.engines.native.engine import NativeSettings, build_native
 from slipway.containers.training.engines.native.updates import LossScale
 from slipway.containers.training.layout import Layout
@@ -119,7 +119,7 @@ def test_frozen_weights_take_half_the_memory_in_16_bits_and_compute_the_same(
     trained, frozen = held_bytes(adapted(Layout(), torch.float32))
     assert held_bytes(adapted(Layout(), precision)) == (trained, frozen // 2)
     narrow = numbers()
-    monkeypatch.setattr(native, "narrow_frozen", lambda stage, place: None)
+    monkeypatch.setattr(native, "narrow_frozen", lambda stage, parts: None)
     assert held_bytes(adapted(Layout(), precision)) == (trained, frozen)
     assert narrow == numbers(), "bit for bit: layers compute in 16 bits either way"
 
@@ -130,7 +130,7 @@ def test_gptj_6b_with_adapters_holds_so_little_that_a_device_of_24_gb_has_room_f
     with torch.device("meta"):
         model = AdaptedDecoder(shape, rank=8, alpha=16.0, seed=3)
     device = replace(PROCESSOR, precision=torch.bfloat16)
-    narrow_frozen(model, RankPlace(layout=Layout(), rank=0, device=device, mesh=None))
+    narrow_frozen(model, replace(build_parts("decoder", Layout(), 0), model=model, device=device))
     weights = sum(parameter.nbytes for parameter in model.parameters())
     trained = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
     assert weights + 3 * trained < 12.3e9  # a gradient and two moments beside what is trained

@@ -19,10 +19,12 @@ from slipway.jobs.platforms.mpi.node.facts import (
     encode_facts,
     end_processes,
     find_program,
+    jobs_here,
     own_topology,
     parse_list,
 )
 from slipway.jobs.platforms.mpi.node.run import check, summarise
+from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE
 from slipway.jobs.words.mpi import Member, Topology, host_name
 from tests.jobs.code.projects import write
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
@@ -72,9 +74,32 @@ def test_numa_domains_and_cores_are_counted_as_far_as_they_may_be_used(
 
 
 # What a job leaves on a node is gone before the next one begins.
-pytestmark = pytest.mark.alone  # another test's job would count as running
 
 
+@pytest.fixture
+def own_yard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let this process be a node of a yard of its own, so that no other test's job counts as running."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:9{tmp_path}")
+
+
+@pytest.mark.usefixtures("own_yard")
+def test_an_imitated_node_runs_the_jobs_of_its_own_yard_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without namespaces it sees all processes of this machine, whoever's they are."""
+    starting = ["sh", "-c", "echo runs; read line"]
+    environment = {**os.environ, "SLIPWAY_JOB": f"ours-{os.getpid()}"}
+    with subprocess.Popen(starting, env=environment, stdin=-1, stdout=-1, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "runs\n"
+        assert jobs_here() == [environment["SLIPWAY_JOB"]]
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9/another")
+        assert environment["SLIPWAY_JOB"] not in jobs_here()
+        monkeypatch.delenv(ROOT_VARIABLE)
+        assert environment["SLIPWAY_JOB"] in jobs_here(), "a machine is no yard's"
+        running.communicate()
+
+
+@pytest.mark.usefixtures("own_yard")
 def test_what_ranks_left_in_memory_is_removed_once_no_job_runs(tmp_path: Path) -> None:
     memory, elsewhere = tmp_path / "shm", tmp_path / "elsewhere"
     (memory / "session").mkdir(parents=True)
@@ -95,6 +120,7 @@ def test_what_ranks_left_in_memory_is_removed_once_no_job_runs(tmp_path: Path) -
     assert (list(memory.iterdir()), elsewhere.exists()) == ([], True)
 
 
+@pytest.mark.usefixtures("own_yard")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_what_another_user_has_in_memory_stays(tmp_path: Path) -> None:
     (tmp_path / "theirs").touch()
@@ -129,7 +155,7 @@ def test_a_failed_all_reduce_blames_the_lost_host_alone_where_there_is_one() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.alone  # no other test may have a process of a job, or this node would count as busy
+@pytest.mark.usefixtures("own_yard")
 @pytest.mark.skipif(not MPI, reason="neither Open MPI nor MPICH is installed")
 def test_nodes_that_answer_are_asked_together_and_those_that_do_not_are_left_out(
     start: Start, as_node: Callable[[Node], None]

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -34,6 +35,7 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import (
     private_key_text,
     public_key_text,
 )
+from slipway.jobs.words.errors import SlipwayError
 from tests.containers.instance_metadata import INTERRUPTION, instance_metadata
 from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Start
 from tests.local_server import serving
@@ -223,6 +225,24 @@ def test_root_touches_nothing_in_the_folder_that_is_the_jobs_own(
     job_credentials.hand_out(where, SETUP, User(name="slipway", uid=1, gid=1, home="/"))
     assert touched
     assert not [path for path in touched if path.is_relative_to(where.run)]
+
+
+def test_a_node_whose_port_is_taken_says_so_until_it_is_free(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else it would join at its second try, and its jobs would find no credentials."""
+    monkeypatch.setattr(job_credentials, "read_instance", lambda: Instance(id="i-0a", address="127.0.0.1"))
+    monkeypatch.setattr(job_credentials, "_started", threading.Lock())
+    monkeypatch.setattr(shutil, "chown", lambda *_: None)
+    user = User(name="slipway", uid=1, gid=1, home="/")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(job_credentials, "PORT", port)
+        for _ in range(2):
+            with pytest.raises(SlipwayError, match=f"port {port} of 127.0.0.1: Address already"):
+                job_credentials.hand_out(NodePaths(root=tmp_path), SETUP, user)
+    job_credentials.hand_out(NodePaths(root=tmp_path), SETUP, user)
+    socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_a_job_of_an_imitated_machine_asks_at_that_machines_address(

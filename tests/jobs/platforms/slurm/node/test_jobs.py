@@ -14,7 +14,7 @@ import pytest
 from slipway.jobs.platforms.slurm.node import attempts, submitting
 from slipway.jobs.platforms.slurm.node.attempts import read_notes, read_standing
 from slipway.jobs.platforms.slurm.node.programs import DeadController
-from slipway.jobs.platforms.slurm.node.submitting import InVain, cancel, last_lines, submit_once
+from slipway.jobs.platforms.slurm.node.submitting import InVain, cancel, submit_once
 from slipway.jobs.words.job import Job, request_key
 from slipway.jobs.words.slurm import RUN, SlurmJob
 from tests.jobs.platforms.slurm.conftest import Cluster
@@ -188,7 +188,7 @@ def test_a_job_that_its_machines_always_fail_ends_after_its_attempts(cluster: Cl
     answer = read_standing(cluster.runs, request.name)
     assert [attempt.exit_code for attempt in answer.attempts] == [85, 85]
     assert [job.exit_code for job in answer.jobs] == [85]
-    assert "error: bad" in last_lines(cluster.runs / request.name)
+    assert "error: bad" in cluster.log(request.name)
 
 
 def test_launches_that_failed_before_a_job_began_leave_it_all_of_its_attempts(cluster: Cluster) -> None:
