@@ -44,7 +44,8 @@ def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
     if (call.service, call.operation) in FREE:
         return ()
     direct = _OWN.get(call.service, _of_reference)(call)
-    besides = _BESIDES.get((call.service, call.operation), lambda _: ())(call)
+    asks = _BESIDES.get((call.service, call.operation))
+    besides = asks(call) if asks else ()
     return (*direct, *besides, *_tagging(call), *encrypted.needs(call), *passed_roles(call))
 
 
