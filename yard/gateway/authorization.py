@@ -65,7 +65,7 @@ def check(environ: Environ, call: Call, key: Key) -> None:
                 status=403,
             )
     if key.session is not None:
-        judging.check(key.session, _asked(environ, call), call.protocol)
+        judging.check(key.session, _asked(environ, call, key.session.user_id), call.protocol)
 
 
 def session_of_answer(call: Call, key: Key) -> RoleSession | None:
@@ -85,13 +85,14 @@ def identity(session: RoleSession) -> Mapping[str, str]:
     return {"UserId": session.user_id, "Account": ACCOUNT, "Arn": session.arn}
 
 
-def _asked(environ: Environ, call: Call) -> AskedCall:
+def _asked(environ: Environ, call: Call, user_id: str) -> AskedCall:
     if call.service != S3:
         return AskedCall(
             service=call.service,
             operation=call.operation,
             region=call.region,
             parameters=call.parameters or {},
+            user_id=user_id,
         )
     # Bucket and key, from the path or from a host such as BUCKET.localhost.
     key = environ["PATH_INFO"].encode("latin-1").decode("utf-8", errors="replace").lstrip("/")

@@ -61,6 +61,7 @@ def test_a_service_that_does_not_say_whom_it_acts_for_fails_the_condition() -> N
 
 
 REGION = "us-east-1"
+SOME_ID = "00000000-0000-0000-0000-000000000000"
 EC2 = f"arn:aws:ec2:{REGION}:{ACCOUNT}:"
 LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:"
 
@@ -72,7 +73,7 @@ def moto() -> Iterator[None]:
 
 
 def needed(service: str, operation: str, **parameters: Any) -> list[tuple[str, str]]:
-    call = AskedCall(service=service, operation=operation, region=REGION, parameters=parameters)
+    call = AskedCall(service=service, operation=operation, region=REGION, parameters=parameters, user_id="me")
     return [(need.action, need.resource) for need in needs(call)]
 
 
@@ -136,6 +137,13 @@ def test_a_job_is_submitted_by_the_leave_of_its_definition_and_its_queue() -> No
     ]
 
 
+def test_tags_of_a_job_need_an_action_on_it_and_on_its_definition() -> None:
+    """AWS refused SubmitJob for batch:TagResource on a job definition: wri/gfw-data-api#175."""
+    asked = needed("batch", "SubmitJob", jobName="j", jobQueue="q", jobDefinition="d:3", tags={"team": "x"})
+    tagged = [resource for action, resource in asked if action == "batch:TagResource"]
+    assert tagged == [of("batch", "job/*"), of("batch", "job-definition/d:3")]
+
+
 def test_tags_of_a_new_job_need_an_action_of_their_own() -> None:
     tagged = {"TrainingJobName": "a", "Tags": [{"Key": "team", "Value": "x"}]}
     call = AskedCall(service="sagemaker", operation="CreateTrainingJob", region=REGION, parameters=tagged)
@@ -168,11 +176,24 @@ def test_a_command_needs_its_document_and_its_instances() -> None:
 
 def test_a_session_needs_its_document_and_its_instance() -> None:
     asked = needed("ssm", "StartSession", Target="i-1", DocumentName="AWS-StartSSHSession")
+    stream = ("ssmmessages:OpenDataChannel", of("ssm", f"session/me-{SOME_ID}"))
     assert asked == [
         ("ssm:StartSession", f"arn:aws:ssm:{REGION}::document/AWS-StartSSHSession"),
         ("ssm:StartSession", f"{EC2}instance/i-1"),
+        stream,
     ]
-    assert needed("ssm", "StartSession", Target="i-1") == [("ssm:StartSession", f"{EC2}instance/i-1")]
+    assert needed("ssm", "StartSession", Target="i-1") == [("ssm:StartSession", f"{EC2}instance/i-1"), stream]
+
+
+def test_who_asks_for_all_stacks_lists_them_too() -> None:
+    one = of("cloudformation", f"stack/dl1/{SOME_ID}")
+    assert needed("cloudformation", "DescribeStacks", StackName="dl1") == [
+        ("cloudformation:DescribeStacks", one)
+    ]
+    assert needed("cloudformation", "DescribeStacks") == [
+        ("cloudformation:DescribeStacks", "*"),
+        ("cloudformation:ListStacks", "*"),
+    ]
 
 
 def test_a_key_needs_the_instance_that_it_is_sent_to() -> None:

@@ -73,7 +73,7 @@ def _reference() -> Mapping[str, Any]:
     return found
 
 
-_SOME_ID = "00000000-0000-0000-0000-000000000000"  # for an id that AWS generates
+SOME_ID = "00000000-0000-0000-0000-000000000000"  # for an id that AWS generates
 _ENDINGS = ("id", "name", "identifier")
 _PUBLIC_DOCUMENTS = ("AWS-", "AmazonCloudWatch-")
 
@@ -157,7 +157,7 @@ def _document(call: AskedCall) -> Iterator[str]:
 
 def _automation(call: AskedCall) -> Iterator[str]:
     """AWS asks for an execution even of StartAutomationExecution, whose own has no id yet."""
-    starts = [_SOME_ID] if call.operation == "StartAutomationExecution" else []
+    starts = [SOME_ID] if call.operation == "StartAutomationExecution" else []
     for id_ in found(call.parameters, "AutomationExecutionId") or starts:
         yield arn("ssm", call.region, f"automation-execution/{id_}")
 
@@ -208,7 +208,7 @@ _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
 NAMED: Mapping[tuple[str, str], Naming] = {
     ("autoscaling", "autoscalinggroup"): Naming(
         parameters=("AutoScalingGroupName", "Tags[].ResourceId"),
-        resource=f"autoScalingGroup:{_SOME_ID}:autoScalingGroupName/{{}}",
+        resource=f"autoScalingGroup:{SOME_ID}:autoScalingGroupName/{{}}",
     ),
     ("batch", "compute-environment"): Naming(
         parameters=("computeEnvironment", "computeEnvironmentName"), resource="compute-environment/{}"
@@ -221,7 +221,7 @@ NAMED: Mapping[tuple[str, str], Naming] = {
     ("budgets", "budget"): Naming(
         parameters=("BudgetName", "Budget.BudgetName"), resource="budget/{}", in_region=False
     ),
-    ("cloudformation", "stack"): Naming(parameters=("StackName",), resource=f"stack/{{}}/{_SOME_ID}"),
+    ("cloudformation", "stack"): Naming(parameters=("StackName",), resource=f"stack/{{}}/{SOME_ID}"),
     ("cloudwatch", "alarm"): Naming(parameters=("AlarmName", "AlarmNames[]"), resource="alarm:{}"),
     ("cloudwatch", "dashboard"): Naming(
         parameters=("DashboardName", "DashboardNames[]"), resource="dashboard/{}", in_region=False

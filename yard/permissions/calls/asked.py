@@ -20,6 +20,7 @@ class AskedCall:
     region: str
     parameters: Mapping[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)  # S3's x-amz-…, in lower case
+    user_id: str = ""  # the caller's aws:userid, with which the names of its sessions begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from slipway.yard.errors import texts
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.calls import ec2, encrypted, s3
-from slipway.yard.permissions.calls.arns import named, prefix, resource_types
+from slipway.yard.permissions.calls.arns import SOME_ID, named, prefix, resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, arn, found
 from slipway.yard.permissions.calls.ec2 import value_keys
 
@@ -29,12 +29,13 @@ ACTIONS: Mapping[tuple[str, str], str] = {
 # Operations with these prefixes may name no resource, and then need the action on "*".
 _SEARCHES = ("Describe", "Get", "List", "Search", "Filter")
 _OWN: Mapping[str, Callable[[AskedCall], Iterator[ActionNeed]]] = {"ec2": ec2.needs, "s3": s3.needs}
-# Calls whose tags need an action of their own, on the resource that the call makes: SageMaker's developer
-# guide, "Provide permissions for tagging SageMaker AI resources"; AWS Batch's is remembered, not documented.
-_TAGGING: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("batch", "RegisterJobDefinition"): ("batch:TagResource", "job-definition/*"),
-    ("batch", "SubmitJob"): ("batch:TagResource", "job/*"),
-    ("sagemaker", "CreateTrainingJob"): ("sagemaker:AddTags", "training-job/{TrainingJobName}"),
+# Calls whose tags need an action of their own, on resources of these types: SageMaker's developer guide,
+# "Provide permissions for tagging SageMaker AI resources"; a refusal of AWS Batch's names a job definition.
+# That it asks for the job, too, is remembered and not documented.
+_TAGGING: Mapping[tuple[str, str], tuple[str, tuple[str, ...]]] = {
+    ("batch", "RegisterJobDefinition"): ("batch:TagResource", ("job-definition",)),
+    ("batch", "SubmitJob"): ("batch:TagResource", ("job", "job-definition")),
+    ("sagemaker", "CreateTrainingJob"): ("sagemaker:AddTags", ("training-job",)),
 }
 
 
@@ -43,14 +44,38 @@ def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
     if (call.service, call.operation) in FREE:
         return ()
     direct = _OWN.get(call.service, _of_reference)(call)
-    return (*direct, *_tagging(call), *encrypted.needs(call), *passed_roles(call))
+    besides = _BESIDES.get((call.service, call.operation))
+    further = besides(call) if besides else ()
+    return (*direct, *further, *_tagging(call), *encrypted.needs(call), *passed_roles(call))
 
 
 def _tagging(call: AskedCall) -> Iterator[ActionNeed]:
-    action, resource = _TAGGING.get((call.service, call.operation), ("", ""))
-    if action and (call.parameters.get("tags") or call.parameters.get("Tags")):
-        made = arn(call.service, call.region, resource.format_map(call.parameters))
-        yield ActionNeed(action=action, resource=made, keys=value_keys(call, call.service))
+    action, kinds = _TAGGING.get((call.service, call.operation), ("", ()))
+    if call.parameters.get("tags") or call.parameters.get("Tags"):
+        for kind in kinds:
+            for tagged in named(call, call.service, kind) or [arn(call.service, call.region, f"{kind}/*")]:
+                yield ActionNeed(action=action, resource=tagged, keys=value_keys(call, call.service))
+
+
+def _all_stacks(call: AskedCall) -> Iterator[ActionNeed]:
+    """Find what DescribeStacks needs without a stack's name (CloudFormation API reference)."""
+    if not call.parameters.get("StackName"):
+        yield ActionNeed(action="cloudformation:ListStacks")
+
+
+def _stream(call: AskedCall) -> Iterator[ActionNeed]:
+    """Find what the plugin needs, which signs the opening of a session's stream since its 1.2.764.
+
+    AWS supports no older one, and its sample policies for Session Manager allow this (user guide).
+    """
+    session = arn("ssm", call.region, f"session/{call.user_id}-{SOME_ID}")
+    yield ActionNeed(action="ssmmessages:OpenDataChannel", resource=session)
+
+
+_BESIDES: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[ActionNeed]]] = {
+    ("cloudformation", "DescribeStacks"): _all_stacks,
+    ("ssm", "StartSession"): _stream,
+}
 
 
 def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:
