@@ -44,6 +44,7 @@ MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
 # Batch hands command and environment on to ECS, which takes 8192 characters of them with their JSON (ECS
 # API reference, RunTask): a longer job is accepted and fails (ASFHyP3/hyp3#3041). Batch adds some of its own.
 MOST_OVERRIDES = 8192 - 1024
+_LONGEST_TAG = 256  # its value (AWS Batch API reference, TagResource)
 _DIGEST_SHOWN = 16
 
 
@@ -106,7 +107,7 @@ def build_request(
             TARGET_TAG: target.name,
             RECIPE_TAG: job.recipe,
             NODES_TAG: str(job.nodes),
-            IMAGE_TAG: image_words(job, target, image.code),
+            IMAGE_TAG: image_words(job, target, image.code)[:_LONGEST_TAG],
             **({DIGEST_TAG: image.digest} if image.digest else {}),
         },
     }

@@ -153,6 +153,12 @@ def test_more_than_batch_takes_of_a_job_is_refused() -> None:
         build_request(JOB, TARGET, module=MODULE, waits_for=["x" * 36] * 600)
 
 
+def test_the_tag_of_a_long_image_is_within_what_batch_takes() -> None:
+    image = f"123456789012.dkr.ecr.us-east-1.amazonaws.com/{'team/' * 40}bert:{'1' * 128}"
+    tags = request_for(replace(JOB, image=image)).submit["tags"]
+    assert tags["slipway:image"] == image[:256], "TagValue of the API's model has at most 256 characters"
+
+
 def test_the_digest_is_recorded_and_changes_no_name() -> None:
     digest = f"sha256:{'0' * 64}"
     request = build_request(JOB, TARGET, module=MODULE, image=KnownImage(digest=digest))
