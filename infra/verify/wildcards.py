@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# The Service Authorization Reference lists no resource type for these actions. By reason:
+# The Service Authorization Reference lists no resource type for these actions, or AWS's own policies for such
+# machines and jobs name none. By reason:
 ANY_RESOURCE_REASONS: Mapping[str, str] = {
     "EC2's questions about what there is take no resource": """
         ec2:DescribeDhcpOptions ec2:DescribeImages ec2:DescribeInstanceStatus
@@ -15,7 +16,7 @@ ANY_RESOURCE_REASONS: Mapping[str, str] = {
         ec2:DescribeNetworkInterfaces ec2:DescribeSecurityGroups ec2:DescribeSnapshots
         ec2:DescribeSubnets ec2:DescribeTags ec2:DescribeVpcs
     """,
-    "EC2 lists no resource type for it": "ec2:DeleteNetworkInterfacePermission",
+    "the call names a permission and no interface": "ec2:DeleteNetworkInterfacePermission",
     "Session Manager: the agent talks to the service itself, no resource exists": """
         ec2messages:AcknowledgeMessage ec2messages:DeleteMessage ec2messages:FailMessage
         ec2messages:GetEndpoint ec2messages:GetMessages ec2messages:SendReply ssm:ListAssociations

@@ -16,6 +16,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import JOB_PREFIXES
 from slipway.jobs.words.targets import Target
 
+_LONGEST_KEY = 1024  # bytes (S3 user guide, "Naming Amazon S3 objects")
 _DIGEST = "sha256"  # key of object metadata: the ETag of a file that was sent in parts is no digest of it
 
 
@@ -91,4 +92,9 @@ def _file(path: Path, key: str) -> File:
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
         raise CannotUpload(f"{path} is not a regular file", hint="put the file itself there, or leave it out")
+    if (size := len(key.encode())) > _LONGEST_KEY:
+        raise CannotUpload(
+            f"{path} has {size:,} bytes as a name in S3, which takes {_LONGEST_KEY:,}",
+            hint="give it a shorter path",
+        )
     return File(path=path, key=key, size_bytes=status.st_size)

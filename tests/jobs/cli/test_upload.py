@@ -91,6 +91,7 @@ def test_one_file_gets_its_own_name(bucket: RunningYard, slipway: Slipway, folde
         (["gone"], "gone does not exist"),
         (["mrpc", "--name", "../jobs/x"], "cannot be part of an S3 address"),
         (["mrpc", "--name", ""], "cannot be part of an S3 address"),
+        (["mrpc", "--name", "π" * 500], "has 1,025 bytes as a name in S3, which takes 1,024"),
         (["empty"], "empty holds no file"),
         (["linked"], "to is not a regular file"),
         (["around"], "more is not a regular file"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -58,6 +59,27 @@ def test_a_policy_is_valid_and_short_enough_and_names_no_more_than_it_must(kind:
             assert not (is_any and types) or action in LIST_ALL, f"{action} can be limited to {types}"
             assert is_any or types, f"AWS takes no resource for {action}"
         assert not re.search(r"\{\w+\}", json.dumps(statement)), "a name is not filled in"
+
+
+# AWS evaluates a log group that is found by a search, although its reference lists none for the action.
+NO_FORM = {"logs:DescribeLogGroups"}
+
+
+@pytest.mark.parametrize(("kind", "purpose"), EVERY)
+def test_every_resource_has_the_form_of_one_that_its_action_takes(kind: str, purpose: str) -> None:
+    text = (files("cfnlint") / "data" / "AdditionalSpecs" / "Policies.json").read_text(encoding="utf-8")
+    reference = json.loads(text)
+    for statement in statements(kind, purpose):
+        for action in {*statement["Action"]} - NO_FORM if statement["Resource"] != [ANY] else ():
+            service, _, name = action.lower().partition(":")
+            forms = {each.lower(): fact for each, fact in reference[service]["Resources"].items()}
+            taken = [
+                re.sub(r"\$\{\w+\}", "[^:]*", form)
+                for each in reference[service]["Actions"][name]["Resources"]
+                for form in forms[each.lower()]["ARNFormats"]
+            ]
+            for resource in statement["Resource"]:
+                assert any(re.fullmatch(form, resource) for form in taken), f"{action} takes no {resource}"
 
 
 HINT = re.compile(r"""\b(?:allow|remedy)\(\s*(?:(?:"([\w:]+)"|\w+), )?["'](\w+)["']""")

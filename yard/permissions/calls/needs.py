@@ -6,7 +6,7 @@ for an operation whose action has another name: one of ACTIONS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.yard.errors import texts
@@ -44,9 +44,9 @@ def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
     if (call.service, call.operation) in FREE:
         return ()
     direct = _OWN.get(call.service, _of_reference)(call)
-    asks = _BESIDES.get((call.service, call.operation))
-    besides = asks(call) if asks else ()
-    return (*direct, *besides, *_tagging(call), *encrypted.needs(call), *passed_roles(call))
+    besides = _BESIDES.get((call.service, call.operation))
+    further = besides(call) if besides else ()
+    return (*direct, *further, *_tagging(call), *encrypted.needs(call), *passed_roles(call))
 
 
 def _tagging(call: AskedCall) -> Iterator[ActionNeed]:
@@ -72,7 +72,7 @@ def _stream(call: AskedCall) -> Iterator[ActionNeed]:
     yield ActionNeed(action="ssmmessages:OpenDataChannel", resource=session)
 
 
-_BESIDES: Mapping[tuple[str, str], Callable[[AskedCall], Iterable[ActionNeed]]] = {
+_BESIDES: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[ActionNeed]]] = {
     ("cloudformation", "DescribeStacks"): _all_stacks,
     ("ssm", "StartSession"): _stream,
 }
