@@ -13,7 +13,7 @@ from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.network.vpc import subnet_cidrs
 from slipway.jobs.words.errors import SlipwayError
-from tests.infra.synthesis import CLUSTER, SLURM_CLUSTER, as_text, of_type, only, templates_of
+from tests.infra.synthesis import CLUSTER, OTHER, SLURM_CLUSTER, as_text, of_type, only, templates_of
 
 NEEDED_BY_NODES = {
     "ecr.api",
@@ -109,11 +109,11 @@ def test_every_subnet_is_in_the_declared_zone_and_gives_no_public_address(egress
 
 
 def test_all_traffic_is_recorded_in_an_encrypted_log_that_ends() -> None:
-    template = templates_of(log_retention_days=90).network
+    template = templates_of(**OTHER).network
     flow_log = only(template, "AWS::EC2::FlowLog")
     assert (flow_log["TrafficType"], flow_log["ResourceType"]) == ("ALL", "VPC")
     group = only(template, "AWS::Logs::LogGroup")
-    assert group["RetentionInDays"] == 90
+    assert group["RetentionInDays"] == 30
     (key,) = of_type(template, "AWS::KMS::Key")
     assert group["KmsKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
 
