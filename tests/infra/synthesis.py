@@ -14,7 +14,15 @@ import aws_cdk as cdk
 
 from slipway.infra.app import build
 from slipway.infra.declare.cdk_json import feature_flags
-from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
+from slipway.infra.declare.types import (
+    BatchCluster,
+    Cluster,
+    Market,
+    Mpi,
+    MpiCluster,
+    SageMakerCluster,
+    SlurmCluster,
+)
 
 CLUSTER = BatchCluster(
     name="dl1",
@@ -55,6 +63,34 @@ SAGEMAKER_CLUSTER = SageMakerCluster(
     budget_usd_per_month=2000,
     alert_email="team@example.org",
 )
+
+# Settings that differ from the defaults, in one synthesis for all tests of them.
+OTHER: dict[str, Any] = {
+    "ami_parameter": "/team/amis/gaudi",
+    "ami_made_from": "gaudi-ecs",
+    "budget_usd_per_month": 700,
+    "efa_interfaces": 2,
+    "job_attempts": 5,
+    "job_timeout_hours": 3,
+    "keep_data": False,
+    "log_retention_days": 30,
+    "root_volume_gib": 300,
+    "runnable_timeout_minutes": 20,
+}
+OTHER_MPI: dict[str, Any] = {
+    "ami_parameter": "/mine/ami",
+    "ami_made_from": "cpu-mpi",
+    "idle_minutes": 30,
+    "job_timeout_hours": 3,
+    "market": Market.SPOT,
+    "max_nodes": 8,
+    "mpi": Mpi.INTEL_MPI,
+    "ssh_cidrs": ("10.9.0.0/16",),
+    "start_at": "0 8 * * MON-FRI",
+    "stop_at": "30 19 * * *",
+    "tags": {"team": "nlp"},
+    "time_zone": "Europe/Berlin",
+}
 
 Properties = Mapping[str, Any]
 _SYNTHESIZED: dict[str, Templates] = {}

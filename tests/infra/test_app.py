@@ -31,8 +31,9 @@ NAMES = (
     *("LaunchTemplateName", "LogGroupName", "Name", "RepositoryName", "RoleName"),
 )
 STACKS = {"dl1-network", "dl1-storage", "dl1-observability", "dl1-images", "dl1"}
+NETWORK = "slipway-bakery-network-us-east-1"
 BAKERIES = {
-    "slipway-bakery-network-us-east-1",
+    NETWORK,
     "slipway-bakery-cpu-mpi",
     "slipway-bakery-gaudi-ecs",
     "slipway-bakery-gaudi-mpi",
@@ -72,14 +73,20 @@ def app_of(**changes: object) -> cdk.App:
     return app
 
 
-def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Path) -> None:
-    done = synthesized(tmp_path)
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("assembly")
+    done = synthesized(folder)
     assert done.returncode == 0, done.stderr
-    assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == (
+    return folder
+
+
+def test_the_command_line_gets_the_stacks_of_every_declared_cluster(assembly: Path) -> None:
+    assert {path.name.removesuffix(".template.json") for path in assembly.glob("*.template.json")} == (
         STACKS | OTHER_STACKS | BAKERIES
     )
     # Clusters of several projects in one account are kept apart like these: no name occurs twice.
-    given = [each for path in tmp_path.glob("*.template.json") for each in names_given(path)]
+    given = [each for path in assembly.glob("*.template.json") for each in names_given(path)]
     assert len(given) > 50
     assert [each for each, count in Counter(given).items() if count > 1] == []
 
@@ -90,6 +97,14 @@ def names_given(template: Path) -> Iterator[tuple[str, str]]:
         for key in NAMES:
             if isinstance(name := resource.get("Properties", {}).get(key), str):
                 yield resource["Type"], name
+
+
+def test_no_cluster_waits_for_a_bakery(assembly: Path) -> None:
+    artifacts = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    needed = {stack: artifacts[stack].get("dependencies", []) for stack in STACKS | OTHER_STACKS | BAKERIES}
+    for stack in BAKERIES:
+        assert [each for each in needed.pop(stack) if not each.endswith(".assets")] == [*{NETWORK} - {stack}]
+    assert all(not BAKERIES & {*others} for others in needed.values())
 
 
 def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:

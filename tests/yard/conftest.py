@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,9 @@ from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from slipway.yard.machines.hosts.reconciler import HOSTS_VARIABLE, NO_HOSTS
 from slipway.yard.state import read_state
 from tests.yard.accounts import raise_quotas
+
+if TYPE_CHECKING:
+    from tests.yard.cloudformation.stacks import Stacks
 
 REGION = "us-east-1"
 
@@ -90,3 +93,10 @@ def fresh_yard(shared_yard: RunningYard) -> Iterator[RunningYard]:
     control(shared_yard, "POST", "/reset")
     yield shared_yard
     raise_quotas(shared_yard)  # for tests that do not reset it
+
+
+@pytest.fixture
+def stacks(yard: RunningYard) -> Stacks:
+    from tests.yard.cloudformation.stacks import Stacks
+
+    return Stacks(yard)

@@ -106,18 +106,6 @@ def test_ups_and_downs_at_the_same_time_end_with_a_yard_that_answers_or_none(fol
     assert left is None or is_answering(left.endpoint)
 
 
-def test_a_killed_yard_is_cleaned_by_the_next_up(folder: Path) -> None:
-    killed = process.up(folder=folder).state
-    kill(killed)
-    assert process.running(folder=folder) is None
-    second = process.up(folder=folder)
-    assert not second.was_up
-    assert "died" in second.died
-    assert second.state.pid != killed.pid
-    assert second.state.secret != killed.secret
-    assert is_answering(second.state.endpoint)
-
-
 @pytest.mark.parametrize(
     "command", ["status", *(pytest.param(command, marks=pytest.mark.long) for command in ("env", "hosts"))]
 )
@@ -136,11 +124,12 @@ def test_who_asks_for_a_yard_that_died_hears_when_and_what_is_lost(
     assert "slipway yard up" in said
 
 
-def test_the_up_after_a_yard_that_died_says_what_is_lost_and_since_when(
+def test_a_killed_yard_is_cleaned_by_the_next_up_which_says_what_is_lost_and_since_when(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     died = process.up(folder=folder).state
     kill(died)
+    assert process.running(folder=folder) is None
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(folder))
     assert run(("yard", "up")) == 0
     said = capsys.readouterr().err
@@ -148,6 +137,9 @@ def test_the_up_after_a_yard_that_died_says_what_is_lost_and_since_when(
     assert f"the one started at {started:%Y-%m-%d %H:%M:%S} died after" in said
     assert "its stacks, files and jobs were in its memory and are lost" in said
     assert "the yard is up at" in said
+    second = process.required(folder=folder)
+    assert (second.pid != died.pid, second.secret != died.secret) == (True, True)
+    assert is_answering(second.endpoint)
     assert run(("yard", "up")) == 0
     assert "gone" not in capsys.readouterr().err
 

@@ -245,6 +245,7 @@ def test_a_login_node_has_no_jobs_and_tells_of_no_idleness(tmp_path: Path) -> No
         ("sackd", "sackd-25.05.service"),
         ("sackd", "slurm-25.05-sackd.service"),
         ("slurmd", "aws-pcs-agent.service"),
+        ("slurmd", "slurmd-25.05.service/system"),  # a folder that systemd delegates to Slurm
     ],
 )
 def test_a_node_whose_slurm_runs_has_joined_whatever_its_unit_is_called(
@@ -252,20 +253,11 @@ def test_a_node_whose_slurm_runs_has_joined_whatever_its_unit_is_called(
 ) -> None:
     node = Node(tmp_path, slurm_parameters())
     node.runs(program, f"/system.slice/{unit}")
-    node.active(unit)
+    node.active(unit.partition("/")[0])
     node.up(30)
     assert node.run("watch_join.sh").returncode == 0
     assert (tmp_path / "state" / "joined").exists()
     assert "poweroff" not in node.calls("systemctl")
-
-
-def test_slurms_daemon_in_a_folder_of_its_units_control_group_counts(tmp_path: Path) -> None:
-    """Slurm makes folders there for itself, and systemd delegates them to it."""
-    node = Node(tmp_path, slurm_parameters())
-    node.runs("slurmd", "/system.slice/slurmd-25.05.service/system")
-    node.active("slurmd-25.05.service")
-    assert node.run("watch_join.sh").returncode == 0
-    assert (tmp_path / "state" / "joined").exists()
 
 
 @pytest.mark.parametrize("group", ["/system.slice/slurmd-25.05.service", "/user.slice/session-3.scope"])

@@ -11,10 +11,10 @@ from typing import Any
 from slipway.infra.declare import types
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.errors import Problem
-from tests.infra.declare.test_slurm_clusters import SOUND_SLURM
-from tests.infra.declare.test_types import SOUND, SOUND_MPI
+from tests.infra.declare.test_types import SOUND_MPI
+from tests.infra.synthesis import CLUSTER, SLURM_CLUSTER
 
-CLUSTERS: Mapping[str, NodeCluster] = {"batch": SOUND, "mpi": SOUND_MPI, "slurm": SOUND_SLURM}
+CLUSTERS: Mapping[str, NodeCluster] = {"batch": CLUSTER, "mpi": SOUND_MPI, "slurm": SLURM_CLUSTER}
 OWN = "/team/amis/ours/id"
 
 _KIND = re.compile(r"(\w+Cluster)\((.*)\)")

@@ -16,7 +16,8 @@ from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import Cluster, FileSystem, Market
 from slipway.jobs.words.errors import InvalidConfig
 from slipway.jobs.words.names import stack_name
-from tests.infra.declare.test_types import SOUND, SOUND_MPI
+from tests.infra.declare.test_types import SOUND_MPI
+from tests.infra.synthesis import CLUSTER
 
 SECRET = "AKIA" + "Q" * 16
 
@@ -204,7 +205,7 @@ ELSEWHERE = {
     ("row", "sound", "changes", "said"),
     [
         (row, sound, changes, said)
-        for sound, rows in ((SOUND, DECLARED), (SOUND_MPI, DECLARED_MPI))
+        for sound, rows in ((CLUSTER, DECLARED), (SOUND_MPI, DECLARED_MPI))
         for row, changes, said in rows
     ],
 )
@@ -219,7 +220,7 @@ def test_a_bad_declaration_is_refused_in_the_right_words(
 @pytest.mark.parametrize(("row", "context", "said"), CONTEXT)
 def test_a_bad_context_is_refused_in_the_right_words(row: str, context: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidConfig) as refusal:
-        apply(context, [SOUND])
+        apply(context, [CLUSTER])
     assert said in refusal.value.message, row
     assert SECRET not in refusal.value.message
     assert refusal.value.exit_code == 2
@@ -227,8 +228,8 @@ def test_a_bad_context_is_refused_in_the_right_words(row: str, context: dict[str
 
 def test_rows_bi_077_and_082_long_names_stay_apart_and_tags_have_letters_of_any_language() -> None:
     first, second = ("a" * 59 + end for end in "xy")
-    tagged = replace(SOUND, name=first, tags={"größe": "größe 東京"})
-    assert all_problems([tagged, replace(SOUND, name=second)]) == ()
+    tagged = replace(CLUSTER, name=first, tags={"größe": "größe 東京"})
+    assert all_problems([tagged, replace(CLUSTER, name=second)]) == ()
     assert stack_name(first, "storage") != stack_name(second, "storage")
 
 

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Market
 from slipway.jobs.words.errors import InvalidConfig
-from tests.infra.declare.test_types import SOUND
+from tests.infra.synthesis import CLUSTER
 
-OTHER = replace(SOUND, name="trn1", instance_type="c6i.32xlarge", tags={"team": "nlp"})
+OTHER = replace(CLUSTER, name="trn1", instance_type="c6i.32xlarge", tags={"team": "nlp"})
 
 
 def overridden(context: dict[str, object]) -> Cluster:
-    return apply(context, [SOUND, OTHER])[0]
+    return apply(context, [CLUSTER, OTHER])[0]
 
 
 def said_of(context: dict[str, object]) -> str:
     with pytest.raises(InvalidConfig) as refusal:
-        apply(context, [SOUND, OTHER])
+        apply(context, [CLUSTER, OTHER])
     return refusal.value.message
 
 
@@ -57,8 +57,8 @@ def test_a_setting_is_overridden_with_its_own_type(
 
 def test_what_is_declared_and_overridden_is_judged_together() -> None:
     assert overridden({"dl1.region": "us-west-2", "dl1.zone": "us-west-2b"}).zone == "us-west-2b"
-    assert apply({"dl1.alert_email": "me@example.org"}, [replace(SOUND, alert_email="")])
-    assert apply({"trn1.tags.owner": "me"}, [SOUND, OTHER])[1].tags == {"team": "nlp", "owner": "me"}
+    assert apply({"dl1.alert_email": "me@example.org"}, [replace(CLUSTER, alert_email="")])
+    assert apply({"trn1.tags.owner": "me"}, [CLUSTER, OTHER])[1].tags == {"team": "nlp", "owner": "me"}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_declared_and_overridden_is_judged_together() -> None:
     ],
 )
 def test_a_key_of_the_cdk_is_left_alone(key: str) -> None:
-    assert overridden({key: "whatever"}) == SOUND
+    assert overridden({key: "whatever"}) == CLUSTER
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_wrong_override_is_refused_with_what_is_allowed(context: dict[str, obj
 def test_all_mistakes_of_clusters_and_context_are_told_at_once() -> None:
     context: dict[str, object] = {"dl1.max_nodes": "022", "dl1.zone": "us-west-2a", "dl2.max_nodes": "4"}
     with pytest.raises(InvalidConfig) as refusal:
-        apply(context, [SOUND, replace(OTHER, job_attempts=0)])
+        apply(context, [CLUSTER, replace(OTHER, job_attempts=0)])
     where = [problem.where for problem in refusal.value.problems]
     assert where == [
         "dl1.max_nodes of the context",
@@ -150,7 +150,7 @@ json_values = st.recursive(
 @given(context=st.dictionaries(keys, json_values, max_size=4))
 def test_any_context_gives_sound_clusters_or_a_list_of_problems(context: dict[str, Any]) -> None:
     try:
-        clusters = apply(context, [SOUND])
+        clusters = apply(context, [CLUSTER])
     except InvalidConfig as refusal:
         assert all(line.isprintable() for line in map(str, refusal.problems))  # noqa: PT017
     else:
@@ -164,5 +164,5 @@ def test_any_context_gives_sound_clusters_or_a_list_of_problems(context: dict[st
 )
 def test_what_the_context_writes_is_what_the_cluster_has(nodes: int, market: Market, keep: bool) -> None:
     context = {"dl1.max_nodes": str(nodes), "dl1.market": str(market), "dl1.keep_data": str(keep).lower()}
-    changed = replace(SOUND, max_nodes=nodes, market=market, keep_data=keep)
-    assert apply(dict(context), [SOUND, OTHER]) == (changed, OTHER)
+    changed = replace(CLUSTER, max_nodes=nodes, market=market, keep_data=keep)
+    assert apply(dict(context), [CLUSTER, OTHER]) == (changed, OTHER)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from slipway.infra.app import build
-from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.machine_images import CONTAINERS, MachineImage, pinned_parent, read_component
 from slipway.infra.patterns.images import image_pipeline
@@ -254,21 +254,6 @@ def test_a_parent_by_id_needs_no_right_to_look_it_up() -> None:
     assert "FindParent" not in statements(template, "Execution")
     found = statements(bakery("gaudi-ecs"), "Execution")["FindParent"]
     assert "/aws/service/canonical/" in as_text(found["Resource"])
-
-
-def test_no_cluster_waits_for_a_bakery() -> None:
-    with TemporaryDirectory() as folder:
-        app = cdk.App(outdir=folder, context=dict(feature_flags()))
-        build(app, CLUSTERS, MACHINE_IMAGES)
-        app.synth()  # resolves which resource refers to which
-        stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
-        needed = {
-            stack.stack_name: {dependency.stack_name for dependency in stack.dependencies} for stack in stacks
-        }
-    bakeries = {NETWORK, *map(bakery_stack_name, BY_NAME)}
-    assert bakeries < set(needed)
-    assert all(not others & bakeries for name, others in needed.items() if name not in bakeries)
-    assert all(needed[bakery_stack_name(name)] == {NETWORK} for name in BY_NAME)
 
 
 @pytest.mark.parametrize("stack", [NETWORK, *map(bakery_stack_name, BY_NAME)])

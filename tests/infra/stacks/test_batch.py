@@ -11,7 +11,7 @@ from slipway.infra.declare.types import FileSystem, Market
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import BatchTarget, decode_target
-from tests.infra.synthesis import CLUSTER, Properties, as_text, of_type, only, synthesize, templates_of
+from tests.infra.synthesis import CLUSTER, OTHER, Properties, as_text, of_type, only, synthesize, templates_of
 
 RESERVATION = "cr-0123456789abcdef0"
 
@@ -35,16 +35,13 @@ def launch(**changes: Any) -> Properties:
     return data
 
 
-def amounts(**changes: Any) -> dict[str, int]:
-    return {each["Type"]: int(each["Value"]) for each in container(**changes)["ResourceRequirements"]}
-
-
 def test_a_job_may_ask_for_any_number_of_whole_nodes_and_no_more_memory_than_registers() -> None:
     nodes = job()["NodeProperties"]
     assert (nodes["MainNode"], nodes["NumNodes"]) == (0, 16)
     assert [each["TargetNodes"] for each in nodes["NodeRangeProperties"]] == ["0:"]
-    assert amounts() == {"VCPU": 96, "MEMORY": 754462}
-    assert amounts()["MEMORY"] <= 0.96 * 768 * 1024
+    amounts = {each["Type"]: int(each["Value"]) for each in container()["ResourceRequirements"]}
+    assert amounts == {"VCPU": 96, "MEMORY": 754462}
+    assert amounts["MEMORY"] <= 0.96 * 768 * 1024
 
 
 # A job that asks for more is never placed. Sources: job_memory_mib of jobs/words/catalogue/instances.py.
@@ -54,13 +51,6 @@ def test_a_job_may_ask_for_any_number_of_whole_nodes_and_no_more_memory_than_reg
 def test_memory_stays_under_what_was_measured_to_register(type_: str, registered: int) -> None:
     asked = instance_type(type_).job_memory_mib
     assert 0.95 * registered < asked < registered
-
-
-def test_a_job_of_gpus_asks_for_each_and_one_of_trainium_is_given_every_device() -> None:
-    assert amounts(instance_type="p4d.24xlarge")["GPU"] == 8
-    given = container(instance_type="trn2.48xlarge", image="cpu")["LinuxParameters"]["Devices"]
-    devices = [each["HostPath"] for each in given if "neuron" in each["HostPath"]]
-    assert devices == [f"/dev/neuron{index}" for index in range(16)]
 
 
 def test_a_container_pins_memory_and_shares_much_of_it_without_privileges() -> None:
@@ -83,7 +73,7 @@ def test_gaudi_uses_the_network_cards_directly_where_it_has_efa() -> None:
 
 
 def test_only_exit_85_a_lost_machine_and_a_failed_pull_are_tried_again() -> None:
-    retry = job(job_attempts=5)["RetryStrategy"]
+    retry = job(**OTHER)["RetryStrategy"]
     assert retry["Attempts"] == 5
     assert retry["EvaluateOnExit"] == [
         {"Action": "RETRY", "OnExitCode": "85"},
@@ -94,7 +84,7 @@ def test_only_exit_85_a_lost_machine_and_a_failed_pull_are_tried_again() -> None
 
 
 def test_a_job_ends_after_the_declared_hours() -> None:
-    assert job(job_timeout_hours=3)["Timeout"] == {"AttemptDurationSeconds": 3 * 3600}
+    assert job(**OTHER)["Timeout"] == {"AttemptDurationSeconds": 3 * 3600}
 
 
 def test_a_node_that_shuts_itself_down_is_gone_and_not_stopped() -> None:
@@ -102,7 +92,7 @@ def test_a_node_that_shuts_itself_down_is_gone_and_not_stopped() -> None:
 
 
 def test_a_job_that_cannot_start_is_cancelled_for_every_reason_after_the_declared_time() -> None:
-    queue = only(templates_of(runnable_timeout_minutes=20).compute, "AWS::Batch::JobQueue")
+    queue = only(templates_of(**OTHER).compute, "AWS::Batch::JobQueue")
     limits = queue["JobStateTimeLimitActions"]
     assert {limit["Reason"] for limit in limits} == {
         "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
@@ -130,18 +120,15 @@ def test_the_compute_environment_starts_from_nothing_and_takes_every_node() -> N
 
 
 def test_the_machine_image_comes_from_the_declared_parameter() -> None:
-    name = "/team/amis/gaudi"
-    template = templates_of(ami_parameter=name, ami_made_from="gaudi-ecs").compute
-    assert template["Parameters"]["NodeImage"]["Default"] == name
+    template = templates_of(**OTHER).compute
+    assert template["Parameters"]["NodeImage"]["Default"] == "/team/amis/gaudi"
     assert template["Parameters"]["NodeImage"]["Type"] == "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
-    (configuration,) = pool(ami_parameter=name, ami_made_from="gaudi-ecs")["ComputeResources"][
-        "Ec2Configuration"
-    ]
-    assert configuration["ImageIdOverride"] == {"Ref": "NodeImage"}
+    (found,) = pool(**OTHER)["ComputeResources"]["Ec2Configuration"]
+    assert found["ImageIdOverride"] == {"Ref": "NodeImage"}
 
 
 def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
-    data = launch(root_volume_gib=300)
+    data = launch(**OTHER)
     assert data["MetadataOptions"] == {
         "HttpEndpoint": "enabled",
         "HttpPutResponseHopLimit": 1,
@@ -233,7 +220,7 @@ def test_nodes_mount_the_files_because_a_tasks_interface_is_in_a_group_that_may_
 
 
 def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
-    assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(synthesize(CLUSTER).all())
+    assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(templates_of().all())
 
 
 def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins_and_remove_no_other() -> None:

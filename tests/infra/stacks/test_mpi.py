@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from slipway.infra.declare.types import FileSystem, Market, Mpi
+from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
 from slipway.jobs.words.targets import MpiTarget, decode_target
 from tests.infra.mpi_cluster import document, group, launch, node_role, policies, statements, told
-from tests.infra.synthesis import as_text, mpi_templates_of, of_type, only
+from tests.infra.synthesis import OTHER_MPI, as_text, mpi_templates_of, of_type, only
 
 
 def test_everything_passes_between_nodes_and_nothing_comes_in_from_outside() -> None:
@@ -26,7 +27,7 @@ def test_everything_passes_between_nodes_and_nothing_comes_in_from_outside() -> 
 
 
 def test_ssh_is_open_where_it_is_asked_for_and_opens_that_port_alone() -> None:
-    opened = only(mpi_templates_of(ssh_cidrs=("10.9.0.0/16",)).compute, "AWS::EC2::SecurityGroup")
+    opened = only(mpi_templates_of(**OTHER_MPI).compute, "AWS::EC2::SecurityGroup")
     (rule,) = opened["SecurityGroupIngress"]
     assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 22, 22)
     assert rule["CidrIp"] == "10.9.0.0/16"
@@ -48,8 +49,8 @@ def test_the_secret_is_made_by_aws_and_read_by_the_nodes_alone() -> None:
 
 
 def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> None:
-    found = told(mpi=Mpi.INTEL_MPI, ami_parameter="/mine/ami", ami_made_from="cpu-mpi")
-    assert {"cluster": "c6i", "region": "us-east-1", "nodes": 4, "mpi": "intel-mpi"}.items() <= found.items()
+    found = told(**OTHER_MPI)
+    assert {"cluster": "c6i", "region": "us-east-1", "nodes": 8, "mpi": "intel-mpi"}.items() <= found.items()
     assert found["file_system_mount"] == found["files"]["path"] == "/mnt/shared"
     assert set(found) == {
         *("cluster", "region", "join", "idle_report", "files", "secret_arn", "bucket", "smt"),
@@ -106,7 +107,7 @@ def test_what_a_job_leaves_is_ended_by_a_document_of_its_own() -> None:
 
 
 def test_a_job_ends_after_the_declared_hours_unless_it_asks_for_less() -> None:
-    parameters = document("DocumentsRun", job_timeout_hours=3)["Content"]["parameters"]
+    parameters = document("DocumentsRun", **OTHER_MPI)["Content"]["parameters"]
     assert parameters["TimeoutSeconds"]["default"] == "10800"
 
 
@@ -146,12 +147,14 @@ def test_nothing_is_kept_for_images_that_no_job_of_this_kind_runs() -> None:
     assert len(of_type(templates.observability, "AWS::Logs::LogGroup")) == 1
 
 
-@pytest.mark.parametrize("market", [Market.ON_DEMAND, Market.SPOT])
-def test_the_target_says_whether_its_machines_may_be_taken_back(market: Market) -> None:
-    parameter = only(mpi_templates_of(market=market).compute, "AWS::SSM::Parameter")
+@pytest.mark.parametrize(("changes", "is_spot"), [({}, False), (OTHER_MPI, True)])
+def test_the_target_says_whether_its_machines_may_be_taken_back(
+    changes: dict[str, Any], is_spot: bool
+) -> None:
+    parameter = only(mpi_templates_of(**changes).compute, "AWS::SSM::Parameter")
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, MpiTarget)
-    assert target.is_spot is (market is Market.SPOT)
+    assert target.is_spot is is_spot
 
 
 @pytest.mark.parametrize("sort", FileSystem)

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.network.vpc import subnet_cidrs
+from slipway.jobs.estimate.inputs.places import overheads
 from slipway.jobs.words.errors import SlipwayError
-from tests.infra.synthesis import CLUSTER, SLURM_CLUSTER, as_text, of_type, only, templates_of
+from tests.infra.synthesis import CLUSTER, OTHER, SLURM_CLUSTER, as_text, of_type, only, templates_of
 
 NEEDED_BY_NODES = {
     "ecr.api",
@@ -109,11 +111,11 @@ def test_every_subnet_is_in_the_declared_zone_and_gives_no_public_address(egress
 
 
 def test_all_traffic_is_recorded_in_an_encrypted_log_that_ends() -> None:
-    template = templates_of(log_retention_days=90).network
+    template = templates_of(**OTHER).network
     flow_log = only(template, "AWS::EC2::FlowLog")
     assert (flow_log["TrafficType"], flow_log["ResourceType"]) == ("ALL", "VPC")
     group = only(template, "AWS::Logs::LogGroup")
-    assert group["RetentionInDays"] == 90
+    assert group["RetentionInDays"] == 30
     (key,) = of_type(template, "AWS::KMS::Key")
     assert group["KmsKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
 
@@ -159,3 +161,23 @@ def test_a_cluster_whose_ami_nobody_baked_is_refused_by_its_first_stack() -> Non
         "/slipway/amis/gaudi-ecs/id",
     )
     assert network["Outputs"]["NodeImageFound"]["Value"] == {"Ref": "NodeImage"}
+
+
+# An estimate counts around a cluster's nodes exactly what its stacks create.
+
+
+def test_as_many_interface_endpoints_are_priced_as_are_made() -> None:
+    made = of_type(templates_of().network, "AWS::EC2::VPCEndpoint").values()
+    interfaces = [each for each in made if each["VpcEndpointType"] == "Interface"]
+    assert overheads(CLUSTER).interface_endpoints == len(interfaces) > 0
+
+
+def test_a_nat_gateway_takes_the_place_of_the_endpoints() -> None:
+    around = overheads(declared_cluster("dl1", ["dl1.egress=nat"]))
+    assert (around.interface_endpoints, around.nat_gateways) == (0, 1)
+
+
+def test_a_declared_lustre_costs_its_declared_size() -> None:
+    own_ami = ["dl1.ami_parameter=/own/ami", "dl1.ami_made_from=gaudi-ecs", "dl1.ami_adds=lustre-client"]
+    around = overheads(declared_cluster("dl1", ["dl1.file_system=fsx-lustre", *own_ami]))
+    assert (around.file_system_item, around.file_system_gib) == ("fsx-lustre-125", 1200)

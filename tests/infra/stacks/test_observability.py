@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from tests.infra.patterns.nodes.test_user_data import told_to_node
-from tests.infra.synthesis import Properties, as_text, of_type, only, templates_of
+from tests.infra.synthesis import OTHER, Properties, as_text, of_type, only, templates_of
 
 
 def alarm(beginning: str) -> Properties:
@@ -98,7 +98,7 @@ def _allowed(statements: list[Properties], service: str) -> tuple[list[str], Pro
 
 
 def test_the_budget_counts_this_cluster_and_mails_before_it_is_spent() -> None:
-    budget = only(templates_of(budget_usd_per_month=700).observability, "AWS::Budgets::Budget")
+    budget = only(templates_of(**OTHER).observability, "AWS::Budgets::Budget")
     assert budget["Budget"]["BudgetLimit"] == {"Amount": 700, "Unit": "USD"}
     assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$dl1"]}
     notifications = {
@@ -123,6 +123,6 @@ def test_the_dashboard_shows_alarms_and_the_output_of_jobs() -> None:
 
 
 def test_logs_end_when_declared_and_are_encrypted() -> None:
-    groups = of_type(templates_of(log_retention_days=30).observability, "AWS::Logs::LogGroup").values()
+    groups = of_type(templates_of(**OTHER).observability, "AWS::Logs::LogGroup").values()
     assert {group["RetentionInDays"] for group in groups} == {30}
     assert all("KmsKeyId" in group for group in groups)

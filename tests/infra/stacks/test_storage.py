@@ -10,6 +10,7 @@ from slipway.infra.declare.types import Cluster, FileSystem
 from tests.infra.synthesis import (
     CLUSTER,
     MPI_CLUSTER,
+    OTHER,
     SLURM_CLUSTER,
     Properties,
     as_text,
@@ -20,6 +21,11 @@ from tests.infra.synthesis import (
 )
 
 KEPT = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::EFS::FileSystem")
+LUSTRE: dict[str, Any] = {
+    "file_system": FileSystem.FSX_LUSTRE,
+    "fsx_capacity_gib": 4800,
+    "fsx_mbps_per_tib": 500,
+}
 
 
 def data_bucket(**changes: Any) -> Properties:
@@ -46,20 +52,18 @@ def test_data_stays_when_the_stack_goes(resource_type: str) -> None:
 
 @pytest.mark.parametrize("resource_type", KEPT)
 def test_data_goes_with_the_stack_where_its_owner_says_so(resource_type: str) -> None:
-    assert deletion_policies(templates_of(keep_data=False).storage, resource_type) == {"Delete"}
+    assert deletion_policies(templates_of(**OTHER).storage, resource_type) == {"Delete"}
 
 
 def test_a_repository_that_goes_takes_its_images_along() -> None:
-    assert only(templates_of(keep_data=False).storage, "AWS::ECR::Repository")["EmptyOnDelete"] is True
+    assert only(templates_of(**OTHER).storage, "AWS::ECR::Repository")["EmptyOnDelete"] is True
     assert not only(templates_of().storage, "AWS::ECR::Repository").get("EmptyOnDelete")
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_logs_follow_the_data(keep: bool) -> None:
-    templates = templates_of(keep_data=keep)
-    expected = {"RetainExceptOnCreate"} if keep else {"Delete"}
-    for template in (templates.network, templates.observability):
-        assert deletion_policies(template, "AWS::Logs::LogGroup") == expected
+@pytest.mark.parametrize(("changes", "policy"), [({}, "RetainExceptOnCreate"), (OTHER, "Delete")])
+def test_logs_follow_the_data(changes: dict[str, Any], policy: str) -> None:
+    for template in (templates_of(**changes).network, templates_of(**changes).observability):
+        assert deletion_policies(template, "AWS::Logs::LogGroup") == {policy}
 
 
 def test_the_bucket_is_encrypted_versioned_and_its_accesses_are_logged() -> None:
@@ -73,8 +77,8 @@ def test_the_bucket_is_encrypted_versioned_and_its_accesses_are_logged() -> None
 
 
 def test_a_bucket_that_goes_with_its_stack_leaves_no_log_bucket_behind() -> None:
-    assert len(of_type(templates_of(keep_data=False).storage, "AWS::S3::Bucket")) == 1
-    assert "LoggingConfiguration" not in data_bucket(keep_data=False)
+    assert len(of_type(templates_of(**OTHER).storage, "AWS::S3::Bucket")) == 1
+    assert "LoggingConfiguration" not in data_bucket(**OTHER)
 
 
 def test_no_bucket_answers_without_tls_1_2_or_to_the_public() -> None:
@@ -149,10 +153,10 @@ def test_every_machine_may_mount_the_efs_of_its_cluster_and_no_other(cluster: Cl
     assert all(as_text(resource).endswith(":file-system/<…>") for resource in mounting.values())
 
 
-@pytest.mark.parametrize(("keep", "status"), [(True, "ENABLED"), (False, "DISABLED")])
-def test_files_that_are_kept_have_backups_and_others_leave_none(keep: bool, status: str) -> None:
+@pytest.mark.parametrize(("changes", "status"), [({}, "ENABLED"), (OTHER, "DISABLED")])
+def test_files_that_are_kept_have_backups_and_others_leave_none(changes: dict[str, Any], status: str) -> None:
     """AWS keeps a backup for 35 days, and nobody can delete it earlier."""
-    files = only(templates_of(keep_data=keep).storage, "AWS::EFS::FileSystem")
+    files = only(templates_of(**changes).storage, "AWS::EFS::FileSystem")
     assert files["BackupPolicy"] == {"Status": status}
 
 
@@ -161,9 +165,7 @@ def test_nodes_reach_efs_on_its_port_only() -> None:
 
 
 def test_lustre_has_the_declared_size_and_speed_and_keeps_its_data() -> None:
-    template = templates_of(
-        file_system=FileSystem.FSX_LUSTRE, fsx_capacity_gib=4800, fsx_mbps_per_tib=500
-    ).storage
+    template = templates_of(**LUSTRE).storage
     files = only(template, "AWS::FSx::FileSystem")
     lustre = files["LustreConfiguration"]
     assert files["StorageCapacity"] == 4800
@@ -176,27 +178,27 @@ def test_lustre_has_the_declared_size_and_speed_and_keeps_its_data() -> None:
 def test_nodes_and_lustre_reach_each_other_on_lustres_ports_only() -> None:
     ports = {(988, 988), (1018, 1023)}
     expected = {(direction, *pair) for direction in ("Egress", "Ingress") for pair in ports}
-    assert mount_rules(file_system=FileSystem.FSX_LUSTRE) == expected
-    own = of_type(templates_of(file_system=FileSystem.FSX_LUSTRE).storage, "AWS::EC2::SecurityGroupIngress")
+    assert mount_rules(**LUSTRE) == expected
+    own = of_type(templates_of(**LUSTRE).storage, "AWS::EC2::SecurityGroupIngress")
     assert {(each["FromPort"], each["ToPort"]) for each in own.values()} == ports
 
 
 def test_a_lustre_is_made_after_the_rules_that_fsx_looks_for() -> None:
-    found = templates_of(file_system=FileSystem.FSX_LUSTRE).storage["Resources"]
+    found = templates_of(**LUSTRE).storage["Resources"]
     (lustre,) = [each for each in found.values() if each["Type"] == "AWS::FSx::FileSystem"]
     rules = [name for name, each in found.items() if each["Type"].startswith("AWS::EC2::SecurityGroup")]
-    (group,) = of_type(templates_of(file_system=FileSystem.FSX_LUSTRE).storage, "AWS::EC2::SecurityGroup")
+    (group,) = of_type(templates_of(**LUSTRE).storage, "AWS::EC2::SecurityGroup")
     assert set(lustre["DependsOn"]) == set(rules) - {group}
 
 
 def test_a_lustre_that_is_kept_keeps_the_group_and_the_subnet_that_its_interface_is_in() -> None:
-    kept = templates_of(file_system=FileSystem.FSX_LUSTRE)
+    kept = templates_of(**LUSTRE)
     for template, sort in (
         *((kept.storage, f"AWS::EC2::SecurityGroup{rule}") for rule in ("", "Ingress", "Egress")),
         *((kept.network, f"AWS::EC2::{sort}") for sort in ("VPC", "Subnet")),
     ):
         assert deletion_policies(template, sort) == {"RetainExceptOnCreate"}, sort
-    gone = templates_of(file_system=FileSystem.FSX_LUSTRE, keep_data=False)
+    gone = templates_of(**LUSTRE, keep_data=False)
     for other in (gone.network, gone.storage, templates_of().network):
         for sort in ("VPC", "Subnet", "SecurityGroup"):
             assert deletion_policies(other, f"AWS::EC2::{sort}") <= {"Delete"}

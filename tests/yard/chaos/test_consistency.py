@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from slipway.yard.chaos import conditions, consistency
-from slipway.yard.endpoint import control
+from slipway.yard.endpoint import ACCOUNT, control
 from slipway.yard.errors import ApiError
 from tests.yard.accounts import own_image
-from tests.yard.asking import refusal
+from tests.yard.asking import make_role, refusal
 from tests.yard.conftest import RunningYard
-
-TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [
-            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"},
-            {"Effect": "Allow", "Principal": {"AWS": "123456789012"}, "Action": "sts:AssumeRole"},
-        ],
-    }
-)
 
 
 @pytest.fixture
@@ -41,7 +30,7 @@ def settle(yard: RunningYard) -> None:
 
 def profile_of(yard: RunningYard) -> str:
     iam = yard.client("iam")
-    iam.create_role(RoleName="node", AssumeRolePolicyDocument=TRUST)
+    make_role(yard, "node", {"Service": "ec2.amazonaws.com", "AWS": ACCOUNT})
     iam.create_instance_profile(InstanceProfileName="node")
     iam.add_role_to_instance_profile(InstanceProfileName="node", RoleName="node")
     return "node"

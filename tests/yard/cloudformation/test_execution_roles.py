@@ -45,11 +45,6 @@ def let(yard: RunningYard, *statements: Mapping[str, Any]) -> None:
     yard.client("iam").put_role_policy(RoleName="exec", PolicyName="own", PolicyDocument=policy(*statements))
 
 
-@pytest.fixture
-def stacks(yard: RunningYard) -> Stacks:
-    return Stacks(yard)
-
-
 def failure(stacks: Stacks, body: Mapping[str, Any], role: str, **parameters: Any) -> str:
     """Create a stack that must fail; return the first reason."""
     with pytest.raises(AssertionError, match="is not stack_create_complete"):

@@ -12,14 +12,9 @@ from botocore.session import get_session
 from slipway.yard.cloudformation.resources.scope import DEADLINE_S, patiently
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from slipway.yard.errors import ApiError
+from tests.yard.cloudformation.resources.world import TRUST
 from tests.yard.conftest import REGION, RunningYard
 
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    ],
-}
 TEMPLATE = {
     "Resources": {
         "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": TRUST}},

@@ -50,16 +50,6 @@ def test_a_failed_update_leaves_the_stack_as_it_was(cfn: Cfn) -> None:
     assert cfn.update("s", {**before, "A": topic("three")}) == "UPDATE_COMPLETE"
 
 
-def test_a_failed_update_restores_in_place_changes(cfn: Cfn) -> None:
-    """Roll back the resource that failed halfway, too."""
-    cfn.create("s", {"A": topic("one"), "B": topic(display="b1", DependsOn="A")})
-    cfn.cloud.fail("update", "B")
-    assert cfn.update("s", {"A": topic("two"), "B": topic(display="b2", DependsOn="A")}) == (
-        "UPDATE_ROLLBACK_COMPLETE"
-    )
-    assert (cfn.cloud.of("A"), cfn.cloud.of("B")) == ({"DisplayName": "one"}, {"DisplayName": "b1"})
-
-
 def job(image: str) -> dict[str, Any]:
     properties = {"Type": "container", "ContainerProperties": {"Image": image}}
     return {"Type": "AWS::Batch::JobDefinition", "Properties": properties}

@@ -177,11 +177,14 @@ def test_an_upload_whose_body_was_changed_is_refused_and_not_kept(yard: RunningY
 
 
 @pytest.mark.parametrize("key", ["a b/ü+%2F/..x", "a=b:c@d!$&'()*,;~", "//two", "x?y#z", "日本"])
-def test_objects_of_any_name_are_signed_as_boto3_signs_them(yard: RunningYard, key: str) -> None:
-    s3 = yard.client("s3")
+def test_objects_of_any_name_and_metadata_come_back_as_they_were(yard: RunningYard, key: str) -> None:
+    s3, body = yard.client("s3"), b"x" * 200_000
     s3.create_bucket(Bucket="names")
-    s3.put_object(Bucket="names", Key=key, Body=b"1")
-    assert s3.get_object(Bucket="names", Key=key)["Body"].read() == b"1"
+    s3.put_object(Bucket="names", Key=key, Body=body, Metadata={"with_underscore": "1"})
+    got = s3.get_object(Bucket="names", Key=key)
+    assert (got["Body"].read(), got["Metadata"]) == (body, {"with_underscore": "1"})
+    assert [entry["Key"] for entry in s3.list_objects_v2(Bucket="names")["Contents"]] == [key]
+    assert refusal(s3.head_object, Bucket="names", Key="other")["status"] == 404
     assert s3.list_objects_v2(Bucket="names", Prefix=key, Delimiter="+ /")["KeyCount"] == 1
     s3.delete_objects(Bucket="names", Delete={"Objects": [{"Key": key}]})
     assert s3.list_objects_v2(Bucket="names")["KeyCount"] == 0

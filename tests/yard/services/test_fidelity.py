@@ -6,8 +6,6 @@ import pytest
 from botocore.session import get_session
 
 from slipway.yard.services import fidelity, pretending, registry
-from tests.yard.asking import refusal
-from tests.yard.conftest import RunningYard
 
 
 def test_every_call_of_a_listed_service_has_a_fidelity() -> None:
@@ -40,22 +38,3 @@ def test_a_pretending_call_is_one_of_aws_and_has_no_module() -> None:
     for service, operation in pretending.REASONS:
         assert operation in get_session().get_service_model(service).operation_names
         assert (service, operation) not in registry.OPERATIONS
-
-
-@pytest.mark.parametrize(
-    ("service", "call", "given"),
-    [
-        (
-            "stepfunctions",
-            "start_execution",
-            {"stateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:m"},
-        ),
-        ("ecs", "run_task", {"taskDefinition": "t"}),
-    ],
-)
-def test_what_would_only_pretend_is_refused_by_name(
-    yard: RunningYard, service: str, call: str, given: dict[str, str]
-) -> None:
-    refused = refusal(getattr(yard.client(service), call), **given)
-    assert (refused["Code"], refused["status"]) == ("NotImplemented", 501)
-    assert f"the yard does not emulate {service}:" in refused["Message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.infra.synthesis import Properties, as_text, of_type, only, templates_of
+from tests.infra.synthesis import OTHER, Properties, as_text, of_type, only, templates_of
 
 
 def rule() -> Properties:
@@ -47,12 +47,10 @@ def test_the_rule_tells_the_runbook_which_job() -> None:
 
 
 def test_a_job_has_as_long_to_start_as_with_any_other_reason() -> None:
-    content = only(templates_of(runnable_timeout_minutes=30).compute, "AWS::SSM::Document")["Content"]
-    assert content["parameters"]["Wait"]["default"] == "PT1800S"
-    (limit, *_) = only(templates_of(runnable_timeout_minutes=30).compute, "AWS::Batch::JobQueue")[
-        "JobStateTimeLimitActions"
-    ]
-    assert limit["MaxTimeSeconds"] == 1800
+    content = only(templates_of(**OTHER).compute, "AWS::SSM::Document")["Content"]
+    assert content["parameters"]["Wait"]["default"] == "PT1200S"
+    (limit, *_) = only(templates_of(**OTHER).compute, "AWS::Batch::JobQueue")["JobStateTimeLimitActions"]
+    assert limit["MaxTimeSeconds"] == 1200
 
 
 def test_a_job_that_runs_or_waits_for_another_reason_by_then_is_left_alone() -> None:

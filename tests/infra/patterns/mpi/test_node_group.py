@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,15 +9,7 @@ import pytest
 from slipway.infra.declare.types import Market
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from tests.infra.mpi_cluster import GROUP, group, launch, policies, told
-from tests.infra.synthesis import (
-    MPI_CLUSTER,
-    Properties,
-    as_text,
-    mpi_templates_of,
-    of_type,
-    only,
-    synthesize,
-)
+from tests.infra.synthesis import OTHER_MPI, Properties, as_text, mpi_templates_of, of_type, only
 
 RESERVATION = "cr-0123456789abcdef0"
 POLICY = "AWS::AutoScaling::ScalingPolicy"
@@ -32,16 +23,16 @@ def alarm_called(part: str, **changes: Any) -> Properties:
 
 
 def test_all_nodes_run_or_none_does_in_one_subnet_and_one_cluster_placement_group() -> None:
-    found = group(max_nodes=8)
+    found = group(**OTHER_MPI)
     assert (found["MinSize"], found["MaxSize"]) == ("0", "8")
     assert len(found["VPCZoneIdentifier"]) == 1
-    (placement,) = of_type(mpi_templates_of().compute, "AWS::EC2::PlacementGroup")
+    (placement,) = of_type(mpi_templates_of(**OTHER_MPI).compute, "AWS::EC2::PlacementGroup")
     assert found["PlacementGroup"] == {"Ref": placement}
 
 
 def test_no_deployment_starts_a_machine_that_no_job_asked_for() -> None:
     assert "DesiredCapacity" not in group()
-    assert "DesiredCapacity" not in group(start_at="0 8 * * *", stop_at="0 20 * * *")
+    assert "DesiredCapacity" not in group(**OTHER_MPI)
 
 
 def test_a_cluster_that_never_stops_by_itself_is_of_a_fixed_size() -> None:
@@ -51,9 +42,9 @@ def test_a_cluster_that_never_stops_by_itself_is_of_a_fixed_size() -> None:
 
 
 def test_nodes_that_all_idle_for_the_declared_time_stop() -> None:
-    template = mpi_templates_of(idle_minutes=30).compute
+    template = mpi_templates_of(**OTHER_MPI).compute
     (policy_name,) = of_type(template, POLICY)
-    policy, alarm = only(template, POLICY), alarm_called("AllIdle", idle_minutes=30)
+    policy, alarm = only(template, POLICY), alarm_called("AllIdle", **OTHER_MPI)
     assert (policy["AdjustmentType"], policy["ScalingAdjustment"]) == ("ExactCapacity", 0)
     assert alarm["AlarmActions"] == [{"Ref": policy_name}]
     reports = alarm["Metrics"][0]["MetricStat"]
@@ -96,10 +87,9 @@ def test_nodes_that_cannot_say_that_they_idle_stop_after_six_hours_and_somebody_
 
 
 def test_nodes_start_and_stop_by_the_clock_where_it_is_declared() -> None:
-    clock = {"start_at": "0 8 * * MON-FRI", "stop_at": "30 19 * * *", "time_zone": "Europe/Berlin"}
-    actions = of_type(mpi_templates_of(**clock).compute, SCHEDULED).values()
+    actions = of_type(mpi_templates_of(**OTHER_MPI).compute, SCHEDULED).values()
     found = {action["Recurrence"]: (action["DesiredCapacity"], action["TimeZone"]) for action in actions}
-    assert found == {"0 8 * * MON-FRI": (4, "Europe/Berlin"), "30 19 * * *": (0, "Europe/Berlin")}
+    assert found == {"0 8 * * MON-FRI": (8, "Europe/Berlin"), "30 19 * * *": (0, "Europe/Berlin")}
     assert not of_type(mpi_templates_of().compute, SCHEDULED)
 
 
@@ -122,7 +112,7 @@ def test_a_running_job_may_keep_its_nodes_from_being_taken_and_no_others() -> No
 
 @pytest.mark.parametrize(
     ("type_name", "efa", "cores"),
-    [("c6i.16xlarge", 0, 32), ("c6i.32xlarge", 1, 64), ("c6in.32xlarge", 2, 64), ("c6i.24xlarge", 0, 48)],
+    [("c6i.16xlarge", 0, 32), ("c6i.32xlarge", 1, 64), ("c6in.32xlarge", 2, 64)],
 )
 def test_a_node_has_the_efa_of_its_size_and_one_thread_on_every_core(
     type_name: str, efa: int, cores: int
@@ -148,7 +138,7 @@ def test_a_type_with_one_thread_a_core_is_left_as_it_is() -> None:
 
 def test_nodes_are_bought_as_declared() -> None:
     assert launch()["CapacityReservationSpecification"] == {"CapacityReservationPreference": "none"}
-    assert launch(market=Market.SPOT)["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert launch(**OTHER_MPI)["InstanceMarketOptions"] == {"MarketType": "spot"}
     reserved = launch(market=Market.TARGETED_RESERVATION, reservation_id=RESERVATION)
     assert reserved["CapacityReservationSpecification"] == {
         "CapacityReservationTarget": {"CapacityReservationId": RESERVATION}
@@ -156,11 +146,11 @@ def test_nodes_are_bought_as_declared() -> None:
 
 
 def test_a_spot_node_is_not_exchanged_under_a_job_before_ec2_takes_it() -> None:
-    assert group(market=Market.SPOT)["CapacityRebalance"] is False
+    assert group(**OTHER_MPI)["CapacityRebalance"] is False
 
 
 def test_every_node_carries_the_cluster_and_the_users_tags_to_be_found_and_billed_by() -> None:
-    template = synthesize(replace(MPI_CLUSTER, tags={"team": "nlp"})).compute
+    template = mpi_templates_of(**OTHER_MPI).compute
     tags = {tag["Key"]: tag for tag in only(template, GROUP)["Tags"]}
     assert {key: each["Value"] for key, each in tags.items()} == {
         "Name": "c6i",

@@ -11,7 +11,7 @@ import pytest
 from slipway.infra.patterns.nodes.network_interfaces import Interface, efa_interface_count, network_interfaces
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-from tests.infra.synthesis import CLUSTER, of_type, only, templates_of
+from tests.infra.synthesis import CLUSTER, OTHER, of_type, only, templates_of
 
 # The network cards of a type, and those of them that take EFA: DescribeInstanceTypes as moto 5.2.5 keeps it
 # (MaximumNetworkCards, MaximumEfaInterfaces), and of dl1 the EC2 user guide's table. On P6-B300 "the primary
@@ -70,13 +70,12 @@ def test_a_node_opens_efa_on_every_card_that_takes_it_and_has_one_address(
     assert [each.associate_public_ip_address for each in found] == [False, *[None] * (len(found) - 1)]
 
 
-@pytest.mark.parametrize("type_name", ["dl1.24xlarge", "p5.48xlarge", "c6i.32xlarge"])
-def test_a_container_is_given_the_device_of_every_efa_interface(type_name: str) -> None:
-    job = only(templates_of(instance_type=type_name).compute, "AWS::Batch::JobDefinition")
+def test_a_container_is_given_the_device_of_every_efa_interface() -> None:
+    job = only(templates_of().compute, "AWS::Batch::JobDefinition")
     container = job["NodeProperties"]["NodeRangeProperties"][0]["Container"]
     devices = [each["HostPath"] for each in container["LinuxParameters"]["Devices"]]
     efa = [device for device in devices if device.startswith("/dev/infiniband/")]
-    assert efa == [f"/dev/infiniband/uverbs{index}" for index in range(len(CARDS_WITH_EFA[type_name]))]
+    assert efa == [f"/dev/infiniband/uverbs{index}" for index in range(4)]
 
 
 def test_efa_asked_of_a_type_without_it_is_refused_by_name() -> None:
@@ -90,7 +89,7 @@ def test_more_efa_than_the_type_has_is_refused_with_its_maximum() -> None:
 
 
 def test_fewer_efa_interfaces_are_opened_where_fewer_are_asked() -> None:
-    assert len(interfaces(efa_interfaces=2)) == 2
+    assert len(interfaces(**OTHER)) == 2
     assert len(opened("p6-b300.48xlarge", 2)) == 3, "card 0 has none"
     assert [each.interface_type for each in opened("p5.48xlarge", 0)] == ["interface"]
 

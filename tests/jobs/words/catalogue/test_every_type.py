@@ -135,10 +135,14 @@ def test_what_is_no_name_of_a_type_finds_none(name: str) -> None:
     assert find_instance_type(name) is None
 
 
-def test_a_type_that_aws_does_not_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(SlipwayError, match=r"unknown instance type 'g5\.13xlarge'") as refused:
-        instance_type("g5.13xlarge")
-    assert "g5.12xlarge" in (refused.value.hint or "")
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("g5.13xlarge", "g5.12xlarge"), ("p4d.24xl", "p4d.24xlarge"), ("ml.p4d.24xlrge", "ml.p4d.24xlarge")],
+)
+def test_a_type_that_aws_does_not_name_is_refused_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(SlipwayError, match=f"unknown instance type '{name}'") as refused:
+        instance_type(name)
+    assert nearest in refused.value.hint
 
 
 def test_the_usual_types_are_told_without_reading_the_long_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,11 +52,6 @@ def function(code: str, runtime: str, role: str, handler: str = "index.handler",
     )
 
 
-@pytest.fixture
-def stacks(yard: RunningYard) -> Stacks:
-    return Stacks(yard)
-
-
 def sdk_call(action: str, **parameters: Any) -> str:
     call = {"service": "@aws-sdk/client-ssm", "action": action, "parameters": parameters}
     return json.dumps({**call, "physicalResourceId": {"id": "record"}})

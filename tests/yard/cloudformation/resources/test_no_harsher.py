@@ -13,15 +13,9 @@ from slipway.yard.errors import ApiError
 from tests.yard.asking import refusal
 from tests.yard.cloudformation.resources.world import TRUST, World
 from tests.yard.cloudformation.stacks import Stacks, typed
-from tests.yard.conftest import RunningYard
 
 VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.40.0.0/16"}}
 ANYWHERE = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
-
-
-@pytest.fixture
-def stacks(yard: RunningYard) -> Stacks:
-    return Stacks(yard)
 
 
 def environment(world: World, **changes: Any) -> Properties:

@@ -70,8 +70,10 @@ def region(yard: RunningYard) -> Region:
 
 
 def test_an_instance_of_a_group_is_what_its_launch_template_says(region: Region) -> None:
-    region.start(region.template())
+    profile = region.iam.create_instance_profile(InstanceProfileName="nodes")["InstanceProfile"]["Arn"]
+    region.start(region.template(IamInstanceProfile={"Arn": profile}))
     one, other = region.instances()
+    assert one["IamInstanceProfile"]["Arn"] == profile
     assert one["ImageId"] == region.image
     assert one["InstanceType"] == "c6i.32xlarge"
     assert [group["GroupId"] for group in one["SecurityGroups"]] == [region.group]
@@ -82,13 +84,6 @@ def test_an_instance_of_a_group_is_what_its_launch_template_says(region: Region)
     assert one["MetadataOptions"]["HttpTokens"] == "required"
     assert {"Key": "slipway:cluster", "Value": "c6i"} in one["Tags"]
     assert {"Key": "aws:autoscaling:groupName", "Value": GROUP} in one["Tags"]
-
-
-def test_an_instance_gets_the_role_of_its_launch_template(region: Region) -> None:
-    profile = region.iam.create_instance_profile(InstanceProfileName="nodes")["InstanceProfile"]["Arn"]
-    region.start(region.template(IamInstanceProfile={"Arn": profile}), nodes=1)
-    (instance,) = region.instances()
-    assert instance["IamInstanceProfile"]["Arn"] == profile
 
 
 def test_a_terminated_instance_is_replaced_and_leaves_no_interface_behind(region: Region) -> None:

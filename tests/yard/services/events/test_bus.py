@@ -111,18 +111,15 @@ def test_a_rule_hears_of_an_alarm_that_goes_on(yard: RunningYard) -> None:
 # An address gets a topic's messages once it has confirmed, as on AWS.
 
 
-def test_an_address_that_has_not_confirmed_gets_nothing_but_the_question(yard: RunningYard) -> None:
+def test_an_address_gets_the_question_alone_until_it_confirms_by_the_token_of_its_mail(
+    yard: RunningYard,
+) -> None:
     topic, sns = make_topic(yard, confirmed=False), yard.client("sns")
-    sns.publish(TopicArn=topic.arn, Message="money burns")
+    sns.publish(TopicArn=topic.arn, Message="money burns unheard")
     (asked,) = control(yard, "GET", "/mail")
     assert (asked["to"], asked["subject"]) == (ADDRESS, "AWS Notification - Subscription Confirmation")
     (listed,) = sns.list_subscriptions_by_topic(TopicArn=topic.arn)["Subscriptions"]
     assert (listed["SubscriptionArn"], listed["Endpoint"]) == ("PendingConfirmation", ADDRESS)
-
-
-def test_an_address_that_confirms_by_the_token_of_its_mail_gets_what_is_published(yard: RunningYard) -> None:
-    topic, sns = make_topic(yard, confirmed=False), yard.client("sns")
-    (asked,) = control(yard, "GET", "/mail")
     token = re.search(r"--token (\w+)", asked["text"])
     assert token
     confirmed = sns.confirm_subscription(TopicArn=topic.arn, Token=token[1])["SubscriptionArn"]

@@ -227,11 +227,6 @@ def template(runtime: str = "python3.12", **resources: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def stacks(yard: RunningYard) -> Stacks:
-    return Stacks(yard)
-
-
 def told(yard: RunningYard) -> list[Any]:
     """Return all requests to the function, in order; none before it writes its first line."""
     logs, group = yard.client("logs"), "/aws/lambda/maker"
