@@ -23,7 +23,6 @@ from slipway.containers.training.state import (
     HostCopy,
     SavedState,
     TensorPiece,
-    WantedBox,
     encode,
 )
 
@@ -99,13 +98,12 @@ def _distributed_save(folder: Path) -> Row:
 def _distributed_restore(folder: Path) -> Row:
     """Restore in turns with torch.distributed.checkpoint, which does not check what it reads."""
     state = _state()
-    wanted = [(WantedBox(piece.kind, piece.parameter, piece.box), piece.data) for piece in state]
     library.save(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
     with _opened(folder / "ours") as opened:
         opened.save(1, encode(state))
 
         def restore() -> None:
-            opened.resume("required", take=lambda found: SavedState(found).copy_to(wanted))
+            opened.resume("required", take=lambda found: SavedState(found).copy_to(state))
 
         taken = take_turns(
             lambda: seconds_of(restore),

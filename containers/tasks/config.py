@@ -9,7 +9,15 @@ from typing import Annotated
 
 from slipway.containers.tasks.description import TaskDescription, parse_description, read_description
 from slipway.containers.training.config import SpreadConfig, engine_mistakes
-from slipway.containers.training.settings import Choice, Count, InvalidSettings, Whole, made, read_settings
+from slipway.containers.training.settings import (
+    Count,
+    InvalidSettings,
+    ValueKind,
+    choice,
+    made,
+    read_settings,
+    whole,
+)
 
 # torch's class in lower case: our name of the optimizer, and torch's default weight decay.
 OPTIMIZERS: Mapping[str, tuple[str, float]] = {
@@ -21,23 +29,19 @@ OPTIMIZERS: Mapping[str, tuple[str, float]] = {
 _NO_CLIPPING = 1e30
 
 
-@dataclass(frozen=True, slots=True)
-class TaskText:
-    """Read the path of a local file, or a description as JSON, which is sent to clusters."""
-
-    wanted: str = "the path of a file, or a task as JSON"
-
-    def read(self, text: str) -> str | None:
-        return text if text and "\0" not in text else None
+# Descriptions are sent to clusters as JSON.
+TASK_TEXT = ValueKind(
+    "the path of a file, or a task as JSON", lambda text: text if text and "\0" not in text else None
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTaskConfig(SpreadConfig):
-    task: Annotated[TaskDescription, TaskText()]
-    steps: Annotated[int | None, Whole(1, 10**9)] = None  # set for a trial of few steps
-    device: Annotated[str, Choice(("auto", "cuda", "cpu", "hpu", "neuron"))] = "auto"
+    task: Annotated[TaskDescription, TASK_TEXT]
+    steps: Annotated[int | None, whole(1, 10**9)] = None  # set for a trial of few steps
+    device: Annotated[str, choice(("auto", "cuda", "cpu", "hpu", "neuron"))] = "auto"
     checkpoint_every: Count = 1000
-    keep: Annotated[int, Whole(2, 1000)] = 2
+    keep: Annotated[int, whole(2, 1000)] = 2
     # The task says these.
     precision: str
     seed: int

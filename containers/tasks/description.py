@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -145,13 +145,7 @@ class CodeReference:
         return cls(**{**record, "arguments": tuple(record["arguments"])})  # type: ignore[arg-type]  # as_json wrote it
 
     def as_json(self) -> dict[str, Json]:
-        return {
-            "module": self.module,
-            "name": self.name,
-            "file": self.file,
-            "arguments": list(self.arguments),
-            "options": dict(self.options),
-        }
+        return {**asdict(self), "arguments": list(self.arguments)}
 
     @property
     def source(self) -> Path | None:

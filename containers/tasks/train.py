@@ -6,19 +6,15 @@ Rank, world size and folders come from the launch contract. With `steps`, it tra
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.tasks.config import UserTaskConfig, decode_arguments
 from slipway.containers.training.rank import run_rank
 
 MODULE = "slipway.containers.tasks.train"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, train_task, arguments, __doc__)
 
 
 def train_task(config: UserTaskConfig, contract: LaunchContract, stack: ExitStack) -> None:
@@ -30,6 +26,8 @@ def train_task(config: UserTaskConfig, contract: LaunchContract, stack: ExitStac
 
     train(config, contract, layout, prepare, stack)
 
+
+main = partial(run_rank, MODULE, decode_arguments, train_task, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

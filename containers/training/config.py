@@ -16,28 +16,23 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import CUTTING, BatchPlan, Layout
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
-    Choice,
+    STEP_RANGE,
     Count,
     LearningRate,
     MicroBatch,
-    Number,
     Seed,
     Share,
-    StepRange,
-    Whole,
+    choice,
+    matching,
+    number,
+    whole,
 )
 
-_GIB = re.compile(r"budget:[0-9]{1,4}(\.[0-9]{1,6})?", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class ActivationKeeping:
-    """Read what layers keep for their backward."""
-
-    wanted: str = "none, layer, or budget: and the GiB that activations may take on a rank, such as budget:8"
-
-    def read(self, text: str) -> str | None:
-        return text if text in ("none", "layer") or _GIB.fullmatch(text) else None
+# What layers keep for their backward.
+ACTIVATION_KEEPING = matching(
+    r"none|layer|budget:[0-9]{1,4}(\.[0-9]{1,6})?",
+    "none, layer, or budget: and the GiB that activations may take on a rank, such as budget:8",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,23 +41,23 @@ class TrainingConfig:
 
     optimizer: str
     weight_decay: Share
-    clip_norm: Annotated[float, Number(1e-6, 1e6)] = 1.0
-    precision: Annotated[str, Choice(("auto", "bf16", "fp16", "fp32"))] = "auto"
+    clip_norm: Annotated[float, number(1e-6, 1e6)] = 1.0
+    precision: Annotated[str, choice(("auto", "bf16", "fp16", "fp32"))] = "auto"
     seed: Seed
-    resume: Annotated[str, Choice(("auto", "required", "never"))] = "auto"
+    resume: Annotated[str, choice(("auto", "required", "never"))] = "auto"
     checkpoint_every: Count
-    keep: Annotated[int, Whole(2, 1000)]
+    keep: Annotated[int, whole(2, 1000)]
     log_every: Count = 10
     # Save after so long, too, however long a step takes: on 16 nodes ten minutes cost about 35 USD, which is
     # what is lost with a node.
-    checkpoint_minutes: Annotated[float, Number(0.01, 100_000.0)] = 10.0
+    checkpoint_minutes: Annotated[float, number(0.01, 100_000.0)] = 10.0
     # Steps between measurements on rows that are not trained on.
-    evaluate_every: Annotated[int | None, Whole(1, 1_000_000)] = None
-    profile: Annotated[str | None, StepRange()] = None  # first:last step to trace
+    evaluate_every: Annotated[int | None, whole(1, 1_000_000)] = None
+    profile: Annotated[str | None, STEP_RANGE] = None  # first:last step to trace
     device: str = "cpu"
     backend: str = "auto"  # who carries gradients between processors
     compile_layers: str = "no"  # by torch.compile: of use where every step has the same form
-    on_nan: Annotated[str, Choice(("stop", "skip"))] = "stop"
+    on_nan: Annotated[str, choice(("stop", "skip"))] = "stop"
     engine: str = "plain"  # from here on see SpreadConfig
     zero: int = 0
     sharded: int = 1
@@ -114,25 +109,25 @@ class TrainingConfig:
         return {name: value for name, value in asdict(self).items() if name not in self.free_to_change}
 
 
-_Degree = Annotated[int, Whole(1, 65_536)]
+_Degree = Annotated[int, whole(1, 65_536)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadConfig(TrainingConfig):
     """Add what spreads one model over ranks; `engine_mistakes` tells which of it contradicts each other."""
 
-    engine: Annotated[str, Choice(("auto", "plain", "deepspeed", "native"))] = "auto"
-    zero: Annotated[int, Whole(0, 3)] = 0
+    engine: Annotated[str, choice(("auto", "plain", "deepspeed", "native"))] = "auto"
+    zero: Annotated[int, whole(0, 3)] = 0
     sharded: _Degree = 1
-    sharded_state: Annotated[str, Choice(("all", "optimizer"))] = "all"
+    sharded_state: Annotated[str, choice(("all", "optimizer"))] = "all"
     tensor: _Degree = 1
     pipeline: _Degree = 1
-    pipeline_schedule: Annotated[str, Choice(("gpipe", "1f1b", "interleaved"))] = "1f1b"
-    stages_per_rank: Annotated[int, Whole(1, 1024)] = 1
-    checkpoint_activations: Annotated[str, ActivationKeeping()] = "none"
-    offload_activations: Annotated[str, Choice(("no", "yes"))] = "no"
+    pipeline_schedule: Annotated[str, choice(("gpipe", "1f1b", "interleaved"))] = "1f1b"
+    stages_per_rank: Annotated[int, whole(1, 1024)] = 1
+    checkpoint_activations: Annotated[str, ACTIVATION_KEEPING] = "none"
+    offload_activations: Annotated[str, choice(("no", "yes"))] = "no"
     # Before training with a layout that cuts the model, compare a small one with one rank's.
-    self_check: Annotated[str, Choice(("yes", "no"))] = "yes"
+    self_check: Annotated[str, choice(("yes", "no"))] = "yes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,17 +135,17 @@ class DecoderConfig(SpreadConfig):
     """Add how decoders are trained: by AdamW, at a rate that warms up and falls, and never by DeepSpeed."""
 
     zero: int = 0
-    optimizer: Annotated[str, Choice(("adamw",))] = "adamw"
+    optimizer: Annotated[str, choice(("adamw",))] = "adamw"
     micro_batch: MicroBatch
     rate: LearningRate
     least_rate: Share
     warmup: Share  # of the steps
-    schedule: Annotated[str, Choice(tuple(DECAYS))] = "cosine"
-    beta1: Annotated[float, Number(0.0, 0.9999)] = 0.9
-    beta2: Annotated[float, Number(0.0, 0.99999)]
-    epsilon: Annotated[float, Number(1e-12, 1e-2)] = 1e-8
+    schedule: Annotated[str, choice(tuple(DECAYS))] = "cosine"
+    beta1: Annotated[float, number(0.0, 0.9999)] = 0.9
+    beta2: Annotated[float, number(0.0, 0.99999)]
+    epsilon: Annotated[float, number(1e-12, 1e-2)] = 1e-8
     # Tensor ranks share each row's tokens where they cut no matrix: norms and residuals take less memory.
-    sequence_parallel: Annotated[str, Choice(("no", "yes"))] = "no"
+    sequence_parallel: Annotated[str, choice(("no", "yes"))] = "no"
 
     @property
     def engine_name(self) -> str:

@@ -21,8 +21,8 @@ def run_rank(
     module: str,
     decode: Callable[[Sequence[str]], Config],
     train: Callable[[Config, LaunchContract, ExitStack], None],
-    arguments: Sequence[str] | None,
-    description: str | None,
+    arguments: Sequence[str] | None = None,
+    description: str | None = None,
 ) -> int:
     """Run one rank of a recipe and return its exit code.
 

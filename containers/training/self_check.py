@@ -13,12 +13,15 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts
-from slipway.containers.training.engines.native.assembly import keeping_ties
-from slipway.containers.training.engines.native.engine import build, initial_weights, make_gradients_dense
+from slipway.containers.training.engines.native.engine import (
+    build,
+    fill_whole,
+    initial_weights,
+    make_gradients_dense,
+)
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.saving import summed
@@ -92,12 +95,7 @@ def _together(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
 def _alone(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
     """Train all readers' micro-batches on this rank, without an engine."""
     model, found = trial.build(), []
-    initial = initial_weights(model, parts.config.seed)
-    with keeping_ties(model):
-        model.to_empty(device=parts.device.place)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
+    fill_whole(model, initial_weights(model, parts.config.seed), parts.device.place)
     make_gradients_dense(model)
     model.train()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

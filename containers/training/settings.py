@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from inspect import get_annotations
-from typing import Annotated, Any, Protocol, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
@@ -111,88 +111,61 @@ def read_values(
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?([eE]-?[0-9]{1,2})?", re.ASCII)
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
-_PATH = re.compile(rf"{_NAME}(/{_NAME}){{0,8}}", re.ASCII)
+_PATH = rf"{_NAME}(/{_NAME}){{0,8}}"
 
 
-class ValueKind(Protocol):
+@dataclass(frozen=True, slots=True)
+class ValueKind:
     """Read one kind of value, and say in words what is wanted."""
 
-    @property
-    def wanted(self) -> str: ...
-
-    def read(self, text: str) -> object | None:
-        """Return the value, or None if the text is not of this kind."""
+    wanted: str
+    read: Callable[[str], object | None]  # None: the text is not of this kind
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    low: int
-    high: int
+def whole(low: int, high: int) -> ValueKind:
+    def read(text: str) -> int | None:
+        return int(text) if _WHOLE.fullmatch(text) and low <= int(text) <= high else None
 
-    @property
-    def wanted(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
-
-    def read(self, text: str) -> int | None:
-        return int(text) if _WHOLE.fullmatch(text) and self.low <= int(text) <= self.high else None
+    return ValueKind(f"a whole number from {low} to {high}", read)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    low: float
-    high: float
+def number(low: float, high: float) -> ValueKind:
+    def read(text: str) -> float | None:
+        return float(text) if _DECIMAL.fullmatch(text) and low <= float(text) <= high else None
 
-    @property
-    def wanted(self) -> str:
-        return f"a number from {self.low:g} to {self.high:g}, such as 0.003 or 3e-3"
+    return ValueKind(f"a number from {low:g} to {high:g}, such as 0.003 or 3e-3", read)
 
-    def read(self, text: str) -> float | None:
-        return float(text) if _DECIMAL.fullmatch(text) and self.low <= float(text) <= self.high else None
+
+def choice(allowed: tuple[str, ...]) -> ValueKind:
+    return ValueKind(" or ".join(allowed), lambda text: text if text in allowed else None)
+
+
+def matching(pattern: str, wanted: str) -> ValueKind:
+    """Return the kind of texts that match, as they are."""
+    compiled = re.compile(pattern, re.ASCII)
+    return ValueKind(wanted, lambda text: text if compiled.fullmatch(text) else None)
 
 
 # The least is slower than any training: at 0, or near it, one trains for hours and learns nothing.
-RATE = Number(1e-9, 1.0)
+RATE = number(1e-9, 1.0)
 LearningRate = Annotated[float, RATE]
-Share = Annotated[float, Number(0.0, 1.0)]
+Share = Annotated[float, number(0.0, 1.0)]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    allowed: tuple[str, ...]
-
-    @property
-    def wanted(self) -> str:
-        return " or ".join(self.allowed)
-
-    def read(self, text: str) -> str | None:
-        return text if text in self.allowed else None
+def _step_range(text: str) -> str | None:
+    first, _, last = text.partition(":")
+    if not (_WHOLE.fullmatch(first) and _WHOLE.fullmatch(last)):
+        return None
+    return text if 1 <= int(first) <= int(last) else None
 
 
-@dataclass(frozen=True, slots=True)
-class StepRange:
-    """Read the first and the last of some steps, counted from 1."""
-
-    wanted: str = "a first and a last step, such as 10:15"
-
-    def read(self, text: str) -> str | None:
-        first, _, last = text.partition(":")
-        if not (_WHOLE.fullmatch(first) and _WHOLE.fullmatch(last)):
-            return None
-        return text if 1 <= int(first) <= int(last) else None
-
-
-@dataclass(frozen=True, slots=True)
-class RelativePath:
-    wanted: str = "a name or path below its root, of letters, digits and . _ - /"
-
-    def read(self, text: str) -> str | None:
-        return text if _PATH.fullmatch(text) else None
-
-
-PathBelow = Annotated[str, RelativePath()]
-MaybePath = Annotated[str | None, RelativePath()]
-MicroBatch = Annotated[int, Whole(1, 65_536)]
-Count = Annotated[int, Whole(1, 1_000_000)]
-Device = Annotated[str, Choice(("auto", "hpu", "cuda", "cpu"))]
-Compiling = Annotated[str, Choice(("auto", "yes", "no"))]  # auto: where the device gains by it
-Seed = Annotated[int, Whole(0, 2**31 - 1)]
+STEP_RANGE = ValueKind("a first and a last step, such as 10:15", _step_range)  # counted from 1
+RELATIVE_PATH = matching(_PATH, "a name or path below its root, of letters, digits and . _ - /")
+FieldName = Annotated[str, matching(_PATH, "the name of a field, of letters, digits and . _ -")]
+PathBelow = Annotated[str, RELATIVE_PATH]
+MaybePath = Annotated[str | None, RELATIVE_PATH]
+MicroBatch = Annotated[int, whole(1, 65_536)]
+Count = Annotated[int, whole(1, 1_000_000)]
+Device = Annotated[str, choice(("auto", "hpu", "cuda", "cpu"))]
+Compiling = Annotated[str, choice(("auto", "yes", "no"))]  # auto: where the device gains by it
+Seed = Annotated[int, whole(0, 2**31 - 1)]

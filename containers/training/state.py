@@ -39,26 +39,23 @@ class ForeignTensors(Refusal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensorPiece:
-    """Hold a box of a parameter, or of the optimizer's state of it."""
+class WantedBox:
+    """Name a box of a parameter, or of the optimizer's state of it."""
 
     kind: str
     parameter: str  # the model's full name
     box: Box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorPiece(WantedBox):
+    """Hold a box, or where it belongs."""
+
     data: Tensor  # of the box's shape
 
     @classmethod
     def whole(cls, kind: str, parameter: str, data: Tensor) -> TensorPiece:
         return cls(kind=kind, parameter=parameter, box=Box.whole(data.shape), data=data.detach())
-
-
-@dataclass(frozen=True, slots=True)
-class WantedBox:
-    """Name a box that a rank needs of a saved tensor."""
-
-    kind: str
-    parameter: str
-    box: Box
 
 
 def encode(pieces: Iterable[TensorPiece]) -> list[FilePiece]:
@@ -152,47 +149,47 @@ class SavedState:
             for found, _ in coming:
                 yield found.result()
 
-    def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
-        """Read each wanted box into its target, in the target's own type.
+    def copy_to(self, targets: Iterable[TensorPiece]) -> None:
+        """Read each box into the data of its target, in the target's own type.
 
         What lies in the file as in a target in host memory goes there by stretches, many at once; the rest is
         read as boxes, some ahead.
         """
-        boxes: list[tuple[WantedBox, Tensor]] = []
+        boxes: list[TensorPiece] = []
         pool = ThreadPoolExecutor(READS_AT_ONCE)
         try:
             jobs = []
-            for wanted, target in targets:
-                if (stretches := self._stretches_of(wanted, target)) is None:
-                    boxes.append((wanted, target))
+            for target in targets:
+                if (stretches := self._stretches_of(target)) is None:
+                    boxes.append(target)
                 else:
                     jobs += [pool.submit(self._fill, *one) for one in stretches]
-            for (_, target), found in zip(boxes, self.read_each(wanted for wanted, _ in boxes), strict=True):
-                target.detach().copy_(found)
+            for target, found in zip(boxes, self.read_each(boxes), strict=True):
+                target.data.detach().copy_(found)
             for job in jobs:
                 job.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _stretches_of(self, wanted: WantedBox, target: Tensor) -> list[_Stretch] | None:
+    def _stretches_of(self, target: TensorPiece) -> list[_Stretch] | None:
         """Return which stretches of stored pieces fill a target as they are; None where its type, its memory
         or its cut is another."""
-        name = f"{wanted.kind}/{wanted.parameter}"
-        stored, whole = self._found.manifest.tensors.get(name), target.detach()
+        name = f"{target.kind}/{target.parameter}"
+        stored, whole = self._found.manifest.tensors.get(name), target.data.detach()
         if stored is None or type(whole) is not Tensor or whole.device.type != "cpu":
             return None
         if whole.dtype != torch_type(stored.dtype) or not whole.is_contiguous():
             return None
         found: list[_Stretch] = []
         for piece in stored.pieces:
-            if (part := piece.box.overlap(wanted.box)) is None:
+            if (part := piece.box.overlap(target.box)) is None:
                 continue
-            (first, last), (at, end) = part.stretch_in(piece.box), part.stretch_in(wanted.box)
+            (first, last), (at, end) = part.stretch_in(piece.box), part.stretch_in(target.box)
             if last - first != part.elements or end - at != part.elements:
                 return None
             found += _shared_out(name, piece, first, whole.view(-1)[at:end])
         filled = sum(len(room) for _, _, _, room in found)
-        return found if filled == whole.numel() == wanted.box.elements else None
+        return found if filled == whole.numel() == target.box.elements else None
 
     def _fill(self, name: str, piece: StoredPiece, first: int, room: Tensor) -> None:
         """Read elements of a piece, from `first` on, into a target's own memory."""

@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.settings import RelativePath
+from slipway.containers.training.settings import RELATIVE_PATH, ValueKind
 
 
-@dataclass(frozen=True, slots=True)
-class TextLocation:
-    """Read the place of a text or vocabulary. Refuse secrets: whoever can see the job sees its settings."""
+def _reader(is_allowed: Callable[[str], bool]) -> Callable[[str], object | None]:
+    """Return a function that reads a relative path, or an address that is right and allowed."""
 
-    wanted: str = (
-        "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
-        "password and ?… in it would be seen by all who may see the job"
-    )
+    def read(text: str) -> object | None:
+        if not is_remote(text):
+            return RELATIVE_PATH.read(text)
+        try:
+            check_address(text)
+        except DataError:
+            return None
+        return text if is_allowed(text) else None
 
-    def read(self, text: str) -> str | None:
-        return _read(text, lambda address: not has_secrets(address))
-
-
-@dataclass(frozen=True, slots=True)
-class S3OrFolder:
-    """Read a path below the data folder, or an S3 address."""
-
-    wanted: str = "a path below the data folder, or s3://bucket/prefix"
-
-    def read(self, text: str) -> str | None:
-        return _read(text, lambda address: address.startswith("s3://"))
+    return read
 
 
-def _read(text: str, is_allowed: Callable[[str], bool]) -> str | None:
-    """Read a relative path, or an address that is right and allowed."""
-    if not is_remote(text):
-        return RelativePath().read(text)
-    try:
-        check_address(text)
-    except DataError:
-        return None
-    return text if is_allowed(text) else None
+# The place of a text or vocabulary. Secrets are refused: whoever can see the job sees its settings.
+TEXT_LOCATION = ValueKind(
+    "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
+    "password and ?… in it would be seen by all who may see the job",
+    _reader(lambda address: not has_secrets(address)),
+)
+S3_OR_FOLDER = ValueKind(
+    "a path below the data folder, or s3://bucket/prefix",
+    _reader(lambda address: address.startswith("s3://")),
+)
 
 
 def shown_without_secrets(text: str) -> str:

@@ -12,7 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -21,7 +21,7 @@ import numpy as np
 from slipway.containers.data.errors import DataError, unwritable
 from slipway.containers.data.sources.sources import InputOrigin, Source, check_name
 from slipway.containers.data.text.documents import decoded, digest_of, read_json
-from slipway.containers.data.tokens.engine import MASK, Counts, RowBlock, TokenSettings, layout_of
+from slipway.containers.data.tokens.engine import MASK, RowBlock, TokenSettings, layout_of
 
 # Increase it when the same input and settings give other rows: old shards are then refused, not mixed in.
 FORMAT = 1
@@ -78,10 +78,6 @@ class ShardRecord:
         check_name(self.name)
         if self.rows < 0 or self.bytes < 0 or not DIGEST.fullmatch(self.sha256):
             raise DataError(f"the record of {self.name} is damaged", hint="prepare the dataset again")
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(**{field.name: getattr(self, field.name) for field in fields(Counts)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

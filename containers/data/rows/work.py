@@ -16,6 +16,7 @@ from slipway.containers.data.text.documents import write_json
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenSettings, check_text_fits
 from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.data.tokens.rng import OF_UNIT, Stream
+from slipway.containers.runtime.disk import Digest
 from slipway.containers.runtime.named_files import open_regular
 
 READ_BYTES = 8 << 20
@@ -47,14 +48,6 @@ class ShardWork:
         make_shard(self, number, report)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    counts: Counts
-    rows: int
-    text_bytes: int
-    text_sha256: str
-
-
 def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
     """Return the record of a finished shard; None if it is missing, damaged or made from other text."""
     path = record_path(work.folder, number)
@@ -84,20 +77,20 @@ def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> boo
 def make_shard(work: ShardWork, number: int, report: Report) -> ShardRecord:
     path = work.folder / shard_name(number)
     with unfinished(path, "finished shards are kept") as temporary:
-        made = write_rows(work, number, temporary, report)
+        counts, rows, text = write_rows(work, number, temporary, report)
         record = ShardRecord(
             plan=work.plan.digest,
             number=number,
             name=shard_name(number),
-            rows=made.rows,
-            bytes=temporary.stat().st_size if made.rows else 0,
+            rows=rows,
+            bytes=temporary.stat().st_size if rows else 0,
             sha256=file_digest(temporary),
-            text_bytes=made.text_bytes,
-            text_sha256=made.text_sha256,
+            text_bytes=text.bytes,
+            text_sha256=text.sha256,
             input_version=work.input_version,
-            **asdict(made.counts),
+            **asdict(counts),
         )
-        if made.rows:
+        if rows:
             temporary.replace(path)
         else:
             path.unlink(missing_ok=True)
@@ -105,7 +98,7 @@ def make_shard(work: ShardWork, number: int, report: Report) -> ShardRecord:
     return record
 
 
-def write_rows(work: ShardWork, number: int, path: Path, report: Report) -> Made:
+def write_rows(work: ShardWork, number: int, path: Path, report: Report) -> tuple[Counts, int, Digest]:
     engine, settings, digest, counts, size = work.engine, work.settings, hashlib.sha256(), Counts(), 0
     own_style = SENTENCE_PER_LINE if settings.has_sentence_per_line else 0
     with ShardWriter(path, settings.row_tokens, settings.predictions) as writer:
@@ -122,7 +115,7 @@ def write_rows(work: ShardWork, number: int, path: Path, report: Report) -> Made
             size += unit_bytes
             report(unit_bytes)
         writer.finish()
-        return Made(counts, writer.rows, size, digest.hexdigest())
+        return counts, writer.rows, Digest(bytes=size, sha256=digest.hexdigest())
 
 
 def text_digest(work: ShardWork, number: int) -> str:

@@ -21,18 +21,18 @@ from slipway.containers.training.layout import BatchPlan, share_batch, steps_of_
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
     RATE,
-    Choice,
     Compiling,
     Count,
     Device,
     MaybePath,
     MicroBatch,
-    Number,
     Seed,
     Share,
-    Whole,
+    choice,
     made,
+    number,
     read_settings,
+    whole,
 )
 
 # The size that an estimate takes by default.
@@ -117,36 +117,36 @@ PEAKS: Mapping[tuple[str, int], Peak] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertConfig(SpreadConfig):
     # Decides the model, unless a setting below names another, and always the schedule.
-    size: Annotated[str, Choice(tuple(BY_SIZE))] = "tiny"
+    size: Annotated[str, choice(tuple(BY_SIZE))] = "tiny"
     config: MaybePath = None  # a config.json below the data folder
     start_from_model: MaybePath = None  # a model folder below the data folder: its weights, and config.json
-    phase: Annotated[int, Whole(1, 2)] = 1
+    phase: Annotated[int, whole(1, 2)] = 1
     dataset: MaybePath = None  # below the data folder; None: that folder, or phase1 or phase2 in it
     held_out: MaybePath = None  # a dataset to measure on, likewise
     # Or a share of this one's shards, which are then not trained on.
-    held_out_share: Annotated[float | None, Number(1e-6, 0.5)] = None
-    held_out_rows: Annotated[int, Whole(1, 100_000_000)] = 4096  # at most, of a measurement
+    held_out_share: Annotated[float | None, number(1e-6, 0.5)] = None
+    held_out_rows: Annotated[int, whole(1, 100_000_000)] = 4096  # at most, of a measurement
     start_from: MaybePath = None  # the job whose newest weights phase 2 begins with
     micro_batch: MicroBatch = 16  # the article's
     # One of these two: the other follows from the number of ranks.
-    accumulation_steps: Annotated[int | None, Whole(1, 65_536)] = None
-    global_batch: Annotated[int | None, Whole(1, 10_000_000)] = None
+    accumulation_steps: Annotated[int | None, whole(1, 65_536)] = None
+    global_batch: Annotated[int | None, whole(1, 10_000_000)] = None
     # One of these two: how long the training is.
-    steps: Annotated[int | None, Whole(1, 100_000_000)] = None
-    sequences: Annotated[int | None, Whole(1, 1_000_000_000_000)] = None
-    optimizer: Annotated[str, Choice(("lamb", "lans", "adamw"))]
+    steps: Annotated[int | None, whole(1, 100_000_000)] = None
+    sequences: Annotated[int | None, whole(1, 1_000_000_000_000)] = None
+    optimizer: Annotated[str, choice(("lamb", "lans", "adamw"))]
     learning_rate: Annotated[float | None, RATE] = None  # None: PEAKS, scaled to the global batch
-    schedule: Annotated[str, Choice(tuple(DECAYS))] = "habana"
+    schedule: Annotated[str, choice(tuple(DECAYS))] = "habana"
     warmup_share: Share
     constant_share: Share = 0.0
-    decay_power: Annotated[float, Number(0.0, 4.0)] = 1.0
+    decay_power: Annotated[float, number(0.0, 4.0)] = 1.0
     weight_decay: Share = 0.01
-    dropout: Annotated[float | None, Number(0.0, 0.9)] = None  # None: what config.json says
+    dropout: Annotated[float | None, number(0.0, 0.9)] = None  # None: what config.json says
     device: Device = "auto"
     compile_layers: Compiling = "auto"
     seed: Seed = 12345
     checkpoint_every: Count = 200
-    keep: Annotated[int, Whole(2, 1000)] = 3
+    keep: Annotated[int, whole(2, 1000)] = 3
 
     @property
     def free_to_change(self) -> frozenset[str]:

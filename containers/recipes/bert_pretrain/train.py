@@ -6,16 +6,12 @@ Rank, world size and folders come from the launch contract; the data is what dat
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from slipway.containers.recipes.bert_pretrain.config import MODULE, BertConfig, decode_arguments, plan_batch
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
 
 
 def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> None:
@@ -28,6 +24,8 @@ def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> No
     config = keep_saved_batch(config, contract, layout.readers)
     train(config, contract, layout, prepare, stack)
 
+
+main = partial(run_rank, MODULE, decode_arguments, _train, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,43 +9,29 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.settings import Choice, made, read_settings
+from slipway.containers.training.settings import ValueKind, choice, made, matching, read_settings
 
 _YES, _NO = "yes", "no"
-_ARCHIVE = re.compile(r"(?:s3://|/)[^\x00-\x1f\x7f]*?([0-9a-f]{64})\.tar\.gz", re.ASCII)
 _LONGEST_NAME = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Archive:
-    wanted: str = "s3://bucket/… or a full path, which ends in the SHA-256 of the archive and .tar.gz"
-
-    def read(self, text: str) -> str | None:
-        return text if _ARCHIVE.fullmatch(text) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    wanted: str = 'the words of a command as a JSON list, such as ["python", "train.py"]'
-
-    def read(self, text: str) -> tuple[str, ...] | None:
-        try:
-            words = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        are_words = isinstance(words, list) and all(isinstance(word, str) for word in words)
-        is_command = are_words and words and words[0] and not any("\0" in word for word in words)
-        return tuple(words) if is_command else None
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
-@dataclass(frozen=True, slots=True)
-class _FileOfTheFolder:
-    wanted: str = "the name of a file in the folder, without '..'"
+def _words(text: str) -> tuple[str, ...] | None:
+    words = _json(text)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return None
+    return tuple(words) if words and words[0] and not any("\0" in word for word in words) else None
 
-    def read(self, text: str) -> str | None:
-        parts = text.split("/")
-        is_inside = not {"", ".", ".."} & set(parts) and "\0" not in text
-        return text if is_inside and len(text) <= _LONGEST_NAME else None
+
+def _file_of_the_folder(text: str) -> str | None:
+    is_inside = not {"", ".", ".."} & set(text.split("/")) and "\0" not in text
+    return text if is_inside and len(text) <= _LONGEST_NAME else None
 
 
 # The prefix of secrets that jobs may read: infra gives their roles only this prefix.
@@ -66,39 +52,40 @@ def is_secret(name: str) -> bool:
     return len(name) <= _LONGEST_NAME // 4 and _SECRET.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Variables:
-    """Read a JSON object of names and texts."""
+def _variables(of: str, fits: Callable[[str], bool]) -> ValueKind:
+    """Return the kind of a JSON object of names and texts."""
 
-    of: str
-    fits: Callable[[str], bool]
-
-    @property
-    def wanted(self) -> str:
-        return f'{self.of} by variable as a JSON object, such as {{"NAME": "mine"}}'
-
-    def read(self, text: str) -> dict[str, str] | None:
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
+    def read(text: str) -> dict[str, str] | None:
+        found = _json(text)
+        if not isinstance(found, dict):
             return None
-        fits = isinstance(found, dict) and all(
-            is_variable(name) and isinstance(value, str) and self.fits(value) for name, value in found.items()
+        are_right = all(
+            is_variable(name) and isinstance(each, str) and fits(each) for name, each in found.items()
         )
-        return dict(found) if fits else None
+        return dict(found) if are_right else None
+
+    return ValueKind(f'{of} by variable as a JSON object, such as {{"NAME": "mine"}}', read)
+
+
+ARCHIVE = matching(
+    r"(?:s3://|/)[^\x00-\x1f\x7f]*?([0-9a-f]{64})\.tar\.gz",
+    "s3://bucket/… or a full path, which ends in the SHA-256 of the archive and .tar.gz",
+)
+WORDS = ValueKind('the words of a command as a JSON list, such as ["python", "train.py"]', _words)
+FILE_OF_THE_FOLDER = ValueKind("the name of a file in the folder, without '..'", _file_of_the_folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandConfig:
-    source: Annotated[str, _Archive()]  # where the archive of the folder lies
-    command: Annotated[tuple[str, ...], _Words()]
+    source: Annotated[str, ARCHIVE]  # where the archive of the folder lies
+    command: Annotated[tuple[str, ...], WORDS]
     # One process a node, for a command that starts the others itself.
-    per_node: Annotated[str, Choice((_NO, _YES))] = _NO
-    requirements: Annotated[str | None, _FileOfTheFolder()] = None  # that pip installs first
-    environment: Annotated[dict[str, str], _Variables("texts", lambda text: "\0" not in text)] = field(
+    per_node: Annotated[str, choice((_NO, _YES))] = _NO
+    requirements: Annotated[str | None, FILE_OF_THE_FOLDER] = None  # that pip installs first
+    environment: Annotated[dict[str, str], _variables("texts", lambda text: "\0" not in text)] = field(
         default_factory=dict
     )
-    secrets: Annotated[dict[str, str], _Variables("names of secrets", is_secret)] = field(
+    secrets: Annotated[dict[str, str], _variables("names of secrets", is_secret)] = field(
         default_factory=dict
     )
 

@@ -9,15 +9,20 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.settings import InvalidSettings, ValueKind, read_values, split_arguments
+from slipway.containers.training.settings import (
+    InvalidSettings,
+    ValueKind,
+    read_values,
+    split_arguments,
+)
 
 # Settings of a user's own recipe are read by the types of its dataclass. Standard library only, for laptops.
 # To allow another type of setting, add one row to _SIMPLE.
@@ -30,34 +35,16 @@ class BadRecipe(Refusal):
     """The recipe itself is wrong, not its settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Simple:
-    wanted: str
-    read: Callable[[str], object | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _OneOf:
-    values: tuple[str | int, ...]
-
-    @property
-    def wanted(self) -> str:
-        return " or ".join(map(str, self.values))
-
-    def read(self, text: str) -> str | int | None:
-        return next((value for value in self.values if str(value) == text), None)
-
-
 def _number(text: str) -> float | None:
     found = float(text) if _DECIMAL.fullmatch(text) else math.nan
     return found if math.isfinite(found) else None
 
 
 _SIMPLE: Mapping[type, ValueKind] = {
-    int: _Simple("a whole number", lambda text: int(text) if _WHOLE.fullmatch(text) else None),
-    float: _Simple("a number, such as 0.003 or 3e-3", _number),
-    str: _Simple("a text", lambda text: None if "\0" in text else text),
-    bool: _Simple("yes or no", lambda text: _WORDS.get(text.lower())),
+    int: ValueKind("a whole number", lambda text: int(text) if _WHOLE.fullmatch(text) else None),
+    float: ValueKind("a number, such as 0.003 or 3e-3", _number),
+    str: ValueKind("a text", lambda text: None if "\0" in text else text),
+    bool: ValueKind("yes or no", lambda text: _WORDS.get(text.lower())),
 }
 _ALLOWED = f"{', '.join(kind.__name__ for kind in _SIMPLE)}, Literal[…], or one of them | None"
 
@@ -109,7 +96,8 @@ def _kind(name: str, hint: object) -> ValueKind:
         if len(others) == 1:
             return _kind(name, others[0])
     if get_origin(hint) is Literal and all(isinstance(value, (str, int)) for value in get_args(hint)):
-        return _OneOf(get_args(hint))
+        named = {str(value): value for value in reversed(get_args(hint))}  # of equal ones, the first counts
+        return ValueKind(" or ".join(map(str, get_args(hint))), named.get)
     if not isinstance(hint, type) or hint not in _SIMPLE:
         shown = getattr(hint, "__name__", str(hint))
         raise BadRecipe(f"setting {name} of Config has the type {shown}", hint=f"allowed are {_ALLOWED}")

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -178,9 +179,7 @@ def _read(name: str, client: Any) -> str:
         ) from None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, start, arguments, __doc__)
-
+main = partial(run_rank, MODULE, decode_arguments, start, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

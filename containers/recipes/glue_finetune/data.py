@@ -53,10 +53,8 @@ class Data:
 def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrained, say: Say) -> Data:
     """Map the rows of all sets of the task."""
     task = TASKS[config.task]
-    place = address_of_input(contract, config.data or config.task)
-    encoder = WordPieces(
-        vocabulary=pretrained.vocabulary, is_cased=pretrained.cased, longest=config.max_length
-    )
+    place, words = address_of_input(contract, config.data or config.task), pretrained.words
+    encoder = WordPieces(vocabulary=words.vocabulary, is_cased=words.is_cased, longest=config.max_length)
     examples: dict[str, Examples] = {}
     for split in (TRAIN, *task.dev):
         table = open_table(place, task, split, bucket_owner=contract.account)

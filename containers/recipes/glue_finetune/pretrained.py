@@ -13,7 +13,6 @@ from torch import Tensor
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import Task
-from slipway.containers.data.tokens.engine import Vocabulary
 from slipway.containers.models.configs import Config
 from slipway.containers.models.encoder import Classifier
 from slipway.containers.models.folder import (
@@ -33,17 +32,9 @@ class Pretrained:
     place: str
     config: Config
     shape: EncoderShape
-    pieces: ModelVocabulary
+    words: ModelVocabulary
     tensors: PublishedWeights
     digest: str  # of the weights
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.pieces.vocabulary
-
-    @property
-    def cased(self) -> bool:
-        return self.pieces.is_cased
 
 
 def read_pretrained(place: str, *, bucket_owner: str | None = None) -> Pretrained:
@@ -54,12 +45,12 @@ def read_pretrained(place: str, *, bucket_owner: str | None = None) -> Pretraine
             f"{folder.place} is a {folder.shape.family}, which this recipe does not train",
             hint="give a bert or distilbert",
         )
-    pieces, weights = read_model_vocabulary(folder), folder.weights()
+    words, weights = read_model_vocabulary(folder), folder.weights()
     return Pretrained(
         place=folder.place,
         config=folder.config,
         shape=folder.shape,
-        pieces=pieces,
+        words=words,
         tensors=weights,
         digest=weights.fingerprint(),
     )
@@ -95,5 +86,5 @@ def write_classifier(
         "id2label": dict(enumerate(names)),
         "label2id": {name: number for number, name in enumerate(names)},
     }
-    files = described(config, pretrained.pieces.files())
+    files = described(config, pretrained.words.files())
     return write_model(beside, ModelPlan(shape=model.shape, sizes=sizes), weights.__getitem__, files)

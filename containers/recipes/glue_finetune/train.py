@@ -6,16 +6,12 @@ Rank and folders come from the launch contract; task and model lie below the dat
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from slipway.containers.recipes.glue_finetune.config import MODULE, GlueConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
 
 
 def _train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:
@@ -24,6 +20,8 @@ def _train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> No
 
     train(config, contract, config.layout(contract), prepare, stack)
 
+
+main = partial(run_rank, MODULE, decode_arguments, _train, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

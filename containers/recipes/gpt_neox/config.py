@@ -17,19 +17,19 @@ from slipway.containers.training.layout import (
     steps_of_sequences,
 )
 from slipway.containers.training.settings import (
-    Choice,
     Compiling,
     Count,
     InvalidSettings,
     LearningRate,
     MaybePath,
-    Number,
     PathBelow,
     Seed,
     Share,
-    Whole,
+    choice,
     made,
+    number,
     read_settings,
+    whole,
 )
 
 # The size that an estimate takes by default.
@@ -75,35 +75,35 @@ RANDOM = "random"  # as data: tokens drawn from the seed, to compile and to meas
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptNeoxConfig(DecoderConfig):
     # Decides the model, unless a setting below names another, and always the schedule.
-    size: Annotated[str, Choice(tuple(BY_SIZE))] = "tiny"
+    size: Annotated[str, choice(tuple(BY_SIZE))] = "tiny"
     config: MaybePath = None  # a config.json below the data folder
     start_from_model: MaybePath = None  # a model folder below the data folder: its weights, and config.json
     start_from: MaybePath = None  # the job whose newest weights it begins with
     # Rows of the embeddings; None: the model's own.
-    vocabulary: Annotated[int | None, Whole(2, 1 << 24)] = None
+    vocabulary: Annotated[int | None, whole(2, 1 << 24)] = None
     # The path of a .bin and .idx below the data folder, without these endings; or RANDOM. prepare_tokens
     # leaves them there.
     data: PathBelow = "tokens/tokens"
     held_out: MaybePath = None  # likewise, to measure on
-    held_out_rows: Annotated[int, Whole(1, 100_000_000)] = 256
-    length: Annotated[int, Whole(2, 1 << 20)] = 2048  # tokens of a row
-    global_batch: Annotated[int, Whole(1, 10_000_000)] = 256
-    tokens: Annotated[int, Whole(1, 999_999_999_999)] = 10_000 * 256 * 2048  # of the whole training
+    held_out_rows: Annotated[int, whole(1, 100_000_000)] = 256
+    length: Annotated[int, whole(2, 1 << 20)] = 2048  # tokens of a row
+    global_batch: Annotated[int, whole(1, 10_000_000)] = 256
+    tokens: Annotated[int, whole(1, 999_999_999_999)] = 10_000 * 256 * 2048  # of the whole training
     # Compile so many steps and throw away what they give; None: train.
-    steps: Annotated[int | None, Whole(1, 100)] = None
-    compiled: Annotated[str, Choice(("same", "any"))] = "same"
-    engine: Annotated[str, Choice(("auto", "native", "neuron"))] = "auto"
+    steps: Annotated[int | None, whole(1, 100)] = None
+    compiled: Annotated[str, choice(("same", "any"))] = "same"
+    engine: Annotated[str, choice(("auto", "native", "neuron"))] = "auto"
     least_rate: LearningRate
     warmup: Share = 0.01
-    beta2: Annotated[float, Number(0.0, 0.99999)] = 0.95
+    beta2: Annotated[float, number(0.0, 0.99999)] = 0.95
     weight_decay: Share = 0.01
     # How heads are turned; auto: whole ones where NxD trains, as the article has it.
-    rotary: Annotated[str, Choice(("auto", "published", "whole"))] = "auto"
-    device: Annotated[str, Choice(("auto", "neuron", "cuda", "cpu"))] = "auto"
+    rotary: Annotated[str, choice(("auto", "published", "whole"))] = "auto"
+    device: Annotated[str, choice(("auto", "neuron", "cuda", "cpu"))] = "auto"
     compile_layers: Compiling = "auto"
     seed: Seed = 1234
     checkpoint_every: Count = 500
-    keep: Annotated[int, Whole(2, 1000)] = 3
+    keep: Annotated[int, whole(2, 1000)] = 3
     log_every: Count = 1
 
     def engine_on(self, accelerator: str | None) -> str:

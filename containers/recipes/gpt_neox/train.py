@@ -6,9 +6,9 @@ Rank and folders come from the launch contract. With `steps`, it compiles so man
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from slipway.containers.recipes.gpt_neox.config import (
     MODULE,
@@ -18,10 +18,6 @@ from slipway.containers.recipes.gpt_neox.config import (
 )
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
 
 
 def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) -> None:
@@ -35,6 +31,8 @@ def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) ->
 
     train(config, contract, layout, prepare, stack)
 
+
+main = partial(run_rank, MODULE, decode_arguments, _train, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

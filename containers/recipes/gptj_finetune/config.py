@@ -12,18 +12,18 @@ from typing import Annotated, ClassVar
 from slipway.containers.training.config import DecoderConfig, decoder_mistakes
 from slipway.containers.training.layout import ImpossibleLayout, Layout, share_batch
 from slipway.containers.training.settings import (
-    Choice,
     Compiling,
     Count,
-    Number,
     PathBelow,
     Seed,
     Share,
-    Whole,
+    choice,
     made,
+    number,
     read_settings,
+    whole,
 )
-from slipway.containers.training.text_location import S3OrFolder
+from slipway.containers.training.text_location import S3_OR_FOLDER
 
 # The size that an estimate takes by default.
 ARTICLE: Mapping[str, str] = {"size": "gptj-6b", "model": "gpt-j-6b"}
@@ -91,33 +91,33 @@ BY_SIZE: Mapping[str, Mapping[str, str]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptjConfig(DecoderConfig):
     # Decides the defaults; tiny is also the model, unless `model` names another.
-    size: Annotated[str, Choice(tuple(KNOWN_SIZES))] = DRAWN
-    model: Annotated[str | None, S3OrFolder()] = None  # a published folder, below the data folder or in S3
-    task: Annotated[str, Choice(("sst2", "text"))] = "sst2"  # text: any, to go on writing
+    size: Annotated[str, choice(tuple(KNOWN_SIZES))] = DRAWN
+    model: Annotated[str | None, S3_OR_FOLDER] = None  # a published folder, below the data folder or in S3
+    task: Annotated[str, choice(("sst2", "text"))] = "sst2"  # text: any, to go on writing
     # Below the data folder or in S3; None: the folder of the task's name.
-    data: Annotated[str | None, S3OrFolder()] = None
-    held_out: Annotated[str | None, S3OrFolder()] = None  # of text: likewise, to measure on
+    data: Annotated[str | None, S3_OR_FOLDER] = None
+    held_out: Annotated[str | None, S3_OR_FOLDER] = None  # of text: likewise, to measure on
     field: PathBelow = "text"  # of JSON lines: what holds the text
-    length: Annotated[int, Whole(8, 1 << 16)]  # tokens of a row at most
-    loss_on: Annotated[str, Choice(("label", "row"))] = "label"  # of sst2: its words alone, or the whole row
+    length: Annotated[int, whole(8, 1 << 16)]  # tokens of a row at most
+    loss_on: Annotated[str, choice(("label", "row"))] = "label"  # of sst2: its words alone, or the whole row
     # Laid end to end without padding, or padded to the longest beside them.
-    rows: Annotated[str, Choice(("packed", "padded"))] = "packed"
-    epochs: Annotated[int, Whole(1, 1000)] = 1
-    steps: Annotated[int | None, Whole(1, 100_000_000)] = None  # fewer than the epochs have
+    rows: Annotated[str, choice(("packed", "padded"))] = "packed"
+    epochs: Annotated[int, whole(1, 1000)] = 1
+    steps: Annotated[int | None, whole(1, 100_000_000)] = None  # fewer than the epochs have
     global_batch: Count
-    engine: Annotated[str, Choice(("auto", "native", "smp"))] = "auto"
+    engine: Annotated[str, choice(("auto", "native", "smp"))] = "auto"
     warmup: Share = 0.03
-    beta2: Annotated[float, Number(0.0, 0.99999)] = 0.999
+    beta2: Annotated[float, number(0.0, 0.99999)] = 0.999
     weight_decay: Share = 0.0
-    partition: Annotated[str, Choice(("profiled", "even"))] = "profiled"  # of the layers over the stages
-    lora_rank: Annotated[int, Whole(0, 4096)] = 0  # 0: all weights are trained
-    lora_alpha: Annotated[float, Number(1e-3, 1e5)] = 16.0
-    evaluate: Annotated[str, Choice(("epoch", "end"))] = "end"
-    device: Annotated[str, Choice(("auto", "cuda", "cpu"))] = "auto"
+    partition: Annotated[str, choice(("profiled", "even"))] = "profiled"  # of the layers over the stages
+    lora_rank: Annotated[int, whole(0, 4096)] = 0  # 0: all weights are trained
+    lora_alpha: Annotated[float, number(1e-3, 1e5)] = 16.0
+    evaluate: Annotated[str, choice(("epoch", "end"))] = "end"
+    device: Annotated[str, choice(("auto", "cuda", "cpu"))] = "auto"
     compile_layers: Compiling = "no"  # rows have other lengths at each step, and each would be a new graph
     seed: Seed = 42
     checkpoint_every: Count = 500
-    keep: Annotated[int, Whole(2, 1000)] = 2
+    keep: Annotated[int, whole(2, 1000)] = 2
 
     # start.py adds the rows and the weights as they turn out, and the steps.
     own_free: ClassVar[frozenset[str]] = frozenset(

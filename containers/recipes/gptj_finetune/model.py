@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -107,7 +108,7 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
             origin.shape, float(data.train.lengths.mean()), is_frozen=config.lora_rank > 0
         ),
         trial=lambda: small_trial(config, origin.shape, place.layout),
-        agree=Cutting(config=config, model=model, place=place).agree,
+        agree=partial(deal_layers, config, model, place),
         after=ending.after,
         finish=ending.finish,
     )
@@ -140,35 +141,27 @@ def build_schedule(config: GptjConfig, batches: BatchOrder) -> Schedule:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cutting:
+def deal_layers(config: GptjConfig, model: Decoder, place: Workplace, collective: Collective) -> None:
     """Deal the layers to the stages of a pipeline, by their times on the first rank."""
-
-    config: GptjConfig
-    model: Decoder
-    place: Workplace
-
-    def agree(self, collective: Collective) -> None:
-        config = self.config
-        if config.pipeline == 1 or config.partition == "even":
-            return
-        told: Json = None
-        if collective.rank == 0:
-            device = self.place.device
-            costs = profile(
-                self.model.shape,
-                device,
-                (config.micro_batch, config.length),
-                recomputes=config.checkpoint_activations != "none",
-                measure=seconds(device),
-            )
-            told = [costs.first, costs.last, *costs.layers]
-        found = collective.gather(told)[0]
-        assert isinstance(found, list), "the first rank sent its costs"
-        first, last, *layers = map(float, found)  # type: ignore[arg-type]  # numbers, as sent
-        counts = balanced(Costs(first=first, layers=layers, last=last), config.stages)
-        self.model.stage_layers = counts
-        self.place.words.say(f"stages have {', '.join(map(str, counts))} layers, by what they take here")
+    if config.pipeline == 1 or config.partition == "even":
+        return
+    told: Json = None
+    if collective.rank == 0:
+        device = place.device
+        costs = profile(
+            model.shape,
+            device,
+            (config.micro_batch, config.length),
+            recomputes=config.checkpoint_activations != "none",
+            measure=seconds(device),
+        )
+        told = [costs.first, costs.last, *costs.layers]
+    found = collective.gather(told)[0]
+    assert isinstance(found, list), "the first rank sent its costs"
+    first, last, *layers = map(float, found)  # type: ignore[arg-type]  # numbers, as sent
+    counts = balanced(Costs(first=first, layers=layers, last=last), config.stages)
+    model.stage_layers = counts
+    place.words.say(f"stages have {', '.join(map(str, counts))} layers, by what they take here")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ Rank and folders come from the launch contract; data and model lie below the dat
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from slipway.containers.recipes.gptj_finetune.config import (
     MODULE,
@@ -19,10 +19,6 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
-
-
 def _train(config: GptjConfig, contract: LaunchContract, stack: ExitStack) -> None:
     layout = config.layout(contract)
     refuse_layout(config, layout)
@@ -31,6 +27,8 @@ def _train(config: GptjConfig, contract: LaunchContract, stack: ExitStack) -> No
 
     train(config, contract, layout, prepare, stack)
 
+
+main = partial(run_rank, MODULE, decode_arguments, _train, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

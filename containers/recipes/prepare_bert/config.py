@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from slipway.containers.data.sources.locations import is_remote
-from slipway.containers.training.settings import Choice, MaybePath, Seed, Whole, made, read_settings
-from slipway.containers.training.text_location import TextLocation, shown_without_secrets
+from slipway.containers.training.settings import MaybePath, Seed, choice, made, read_settings, whole
+from slipway.containers.training.text_location import TEXT_LOCATION, shown_without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareConfig:
     # Text or a folder of it below the data folder, s3://bucket/prefix or https://host/file.
-    input: Annotated[str, TextLocation()] = "text"
+    input: Annotated[str, TEXT_LOCATION] = "text"
     # A vocab.txt there, or in S3; None: a sample trains a small one.
-    vocabulary: Annotated[str | None, TextLocation()] = None
+    vocabulary: Annotated[str | None, TEXT_LOCATION] = None
     output: MaybePath = None  # None: phase1 or phase2
-    phase: Annotated[int, Whole(1, 2)] = 1
-    duplicates: Annotated[int, Whole(1, 100)] = 5  # the article's, and the reference's
-    cased: Annotated[str, Choice(("yes", "no"))] = "no"  # yes: capitals count, as in bert-base-cased
+    phase: Annotated[int, whole(1, 2)] = 1
+    duplicates: Annotated[int, whole(1, 100)] = 5  # the article's, and the reference's
+    cased: Annotated[str, choice(("yes", "no"))] = "no"  # yes: capitals count, as in bert-base-cased
     seed: Seed = 12345
-    shards: Annotated[int | None, Whole(1, 100_000)] = None  # None: one per 32 MB of text
+    shards: Annotated[int | None, whole(1, 100_000)] = None  # None: one per 32 MB of text
     # Above 0: made-up text of this size is written to input first.
-    sample_megabytes: Annotated[int, Whole(0, 1000)] = 0
+    sample_megabytes: Annotated[int, whole(0, 1000)] = 0
 
 
 # To train a vocabulary on the whole of Wikipedia takes a day of one processor while every node waits, and a

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -109,9 +109,7 @@ def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
     print(f"{output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, prepare_share, arguments, __doc__)
-
+main = partial(run_rank, MODULE, decode_arguments, prepare_share, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipway.containers.training.settings import Choice, PathBelow, RelativePath, Whole, made, read_settings
-from slipway.containers.training.text_location import TextLocation, shown_without_secrets
+from slipway.containers.training.settings import FieldName, PathBelow, choice, made, read_settings, whole
+from slipway.containers.training.text_location import TEXT_LOCATION, shown_without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusConfig:
     # Dumps (.xml.bz2), documents by line (.jsonl) or text: a file, a folder, s3:// or https://
-    input: Annotated[str, TextLocation()] = "dump"
+    input: Annotated[str, TEXT_LOCATION] = "dump"
     output: PathBelow = "corpus"  # a folder below the data folder
     # Holds the text of a document that is a line of JSON.
-    field: Annotated[str, RelativePath(wanted="the name of a field, of letters, digits and . _ -")] = "text"
-    vocabulary_entries: Annotated[int, Whole(0, 1_000_000)] = 0  # 0: none is trained
-    cased: Annotated[str, Choice(("yes", "no"))] = "no"
-    parts: Annotated[int | None, Whole(1, 100_000)] = None  # None: one per 64 MB of text
+    field: FieldName = "text"
+    vocabulary_entries: Annotated[int, whole(0, 1_000_000)] = 0  # 0: none is trained
+    cased: Annotated[str, choice(("yes", "no"))] = "no"
+    parts: Annotated[int | None, whole(1, 100_000)] = None  # None: one per 64 MB of text
 
 
 def decode_arguments(arguments: Sequence[str]) -> CorpusConfig:

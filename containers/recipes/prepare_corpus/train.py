@@ -6,8 +6,8 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.corpus.work import (
@@ -86,9 +86,7 @@ def _finish(config: CorpusConfig, work: CorpusWork) -> None:
         print(f"{path}: {len(vocabulary.entries)} entries", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, prepare_share, arguments, __doc__)
-
+main = partial(run_rank, MODULE, decode_arguments, prepare_share, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

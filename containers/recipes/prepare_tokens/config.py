@@ -7,48 +7,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipway.containers.training.settings import PathBelow, RelativePath, Whole, made, read_settings
-from slipway.containers.training.text_location import TextLocation, shown_without_secrets
+from slipway.containers.training.settings import FieldName, PathBelow, ValueKind, made, read_settings, whole
+from slipway.containers.training.text_location import TEXT_LOCATION, shown_without_secrets
 
 NO_END = "none"
 _SHARE = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenName:
-    """Read a token as a vocabulary spells it."""
-
-    wanted: str = "a token without blanks, such as <|endoftext|>, or none"
-
-    def read(self, text: str) -> str | None:
-        return text if 0 < len(text) <= 64 and text.isprintable() and " " not in text else None
+def _token_name(text: str) -> str | None:
+    return text if 0 < len(text) <= 64 and text.isprintable() and " " not in text else None
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayShare:
-    """Read which share of an array's work a job does."""
+def _array_share(text: str) -> str | None:
+    found = _SHARE.fullmatch(text)
+    return text if found and int(found[1]) < int(found[2]) else None
 
-    wanted: str = "a share of an array, counted from 0, such as 0/16 and 15/16"
 
-    def read(self, text: str) -> str | None:
-        found = _SHARE.fullmatch(text)
-        return text if found and int(found[1]) < int(found[2]) else None
+# As a vocabulary spells it.
+TOKEN_NAME = ValueKind("a token without blanks, such as <|endoftext|>, or none", _token_name)
+ARRAY_SHARE = ValueKind("a share of an array, counted from 0, such as 0/16 and 15/16", _array_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensConfig:
     # Documents by line (.jsonl), text or dumps (.xml.bz2): a file, a folder, s3:// or https://
-    input: Annotated[str, TextLocation()] = "text"
+    input: Annotated[str, TEXT_LOCATION] = "text"
     # A tokenizer.json, or a folder with one or with GPT-2's vocab.json and merges.txt.
-    vocabulary: Annotated[str, TextLocation()] = "tokenizer.json"
+    vocabulary: Annotated[str, TEXT_LOCATION] = "tokenizer.json"
     output: PathBelow = "tokens"  # a folder below the data folder; tokens.bin and tokens.idx are made in it
     # Holds the text of a document that is a line of JSON.
-    field: Annotated[str, RelativePath(wanted="the name of a field, of letters, digits and . _ -")] = "text"
+    field: FieldName = "text"
     # A token of the vocabulary that is put after each document; none: nothing is.
-    end_of_document: Annotated[str, TokenName()] = "<|endoftext|>"
-    parts: Annotated[int | None, Whole(1, 100_000)] = None  # None: one per 64 MB of text
+    end_of_document: Annotated[str, TOKEN_NAME] = "<|endoftext|>"
+    parts: Annotated[int | None, whole(1, 100_000)] = None  # None: one per 64 MB of text
     # In an array of jobs, each makes its share of the parts, and the last one merges.
-    share: Annotated[str, ArrayShare()] = "0/1"
+    share: Annotated[str, ARRAY_SHARE] = "0/1"
 
     @property
     def array(self) -> tuple[int, int]:

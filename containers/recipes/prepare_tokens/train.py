@@ -6,7 +6,7 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -129,9 +129,7 @@ def _say(contract: LaunchContract, line: str) -> None:
         print(f"{NAME}: {line}", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, prepare_share, arguments, __doc__)
-
+main = partial(run_rank, MODULE, decode_arguments, prepare_share, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

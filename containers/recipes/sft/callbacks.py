@@ -166,7 +166,7 @@ def write_files(found: Resumed, folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (size,) = stored.shape
         boxes = (
-            WantedBox(_KIND, name, Box((start,), (min(_BLOCK_BYTES, size - start),)))
+            WantedBox(kind=_KIND, parameter=name, box=Box((start,), (min(_BLOCK_BYTES, size - start),)))
             for start in range(0, size, _BLOCK_BYTES)
         )
         disk.write_synced(folder / name, (memoryview(part.numpy()) for part in saved.read_each(boxes)))

@@ -11,56 +11,56 @@ from typing import Annotated
 
 from slipway.containers.training.layout import BatchPlan, share_batch
 from slipway.containers.training.settings import (
-    Choice,
     Count,
     LearningRate,
     MicroBatch,
-    Number,
     Seed,
     Share,
-    Whole,
+    choice,
     made,
+    number,
     read_settings,
+    whole,
 )
-from slipway.containers.training.text_location import S3OrFolder
+from slipway.containers.training.text_location import S3_OR_FOLDER
 
-_YesOrNo = Annotated[str, Choice(("no", "yes"))]
+_YesOrNo = Annotated[str, choice(("no", "yes"))]
 _LORA_RATE = "2e-4"  # adapters begin at zero, and take ten times the rate of whole weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SftConfig:
     # A model folder as a hub has it, below the data folder or in S3: what transformers knows as a causal LM.
-    model: Annotated[str, S3OrFolder()] = "model"
-    data: Annotated[str, S3OrFolder()] = "train.jsonl"  # a file of JSON lines, or a folder of them, likewise
-    method: Annotated[str, Choice(("sft", "dpo"))] = "sft"  # TRL's SFTTrainer or DPOTrainer
-    length: Annotated[int, Whole(8, 1 << 20)] = 1024  # tokens of a row at most: the rest is cut off
-    loss_on: Annotated[str, Choice(("row", "assistant"))] = "row"  # assistant: its messages alone
-    dpo_beta: Annotated[float, Number(1e-4, 10.0)] = 0.1
-    epochs: Annotated[int, Whole(1, 1000)] = 1
-    steps: Annotated[int | None, Whole(1, 100_000_000)] = None  # instead of the epochs
+    model: Annotated[str, S3_OR_FOLDER] = "model"
+    data: Annotated[str, S3_OR_FOLDER] = "train.jsonl"  # a file of JSON lines, or a folder of them, likewise
+    method: Annotated[str, choice(("sft", "dpo"))] = "sft"  # TRL's SFTTrainer or DPOTrainer
+    length: Annotated[int, whole(8, 1 << 20)] = 1024  # tokens of a row at most: the rest is cut off
+    loss_on: Annotated[str, choice(("row", "assistant"))] = "row"  # assistant: its messages alone
+    dpo_beta: Annotated[float, number(1e-4, 10.0)] = 0.1
+    epochs: Annotated[int, whole(1, 1000)] = 1
+    steps: Annotated[int | None, whole(1, 100_000_000)] = None  # instead of the epochs
     global_batch: Count = 64
     micro_batch: MicroBatch = 4
     rate: LearningRate = 2e-5
-    warmup: Annotated[float, Number(0.0, 0.99)] = 0.03  # of the steps
-    schedule: Annotated[str, Choice(("cosine", "linear", "constant"))] = "cosine"
+    warmup: Annotated[float, number(0.0, 0.99)] = 0.03  # of the steps
+    schedule: Annotated[str, choice(("cosine", "linear", "constant"))] = "cosine"
     weight_decay: Share = 0.0
-    clip_norm: Annotated[float, Number(1e-6, 1e6)] = 1.0
-    lora_rank: Annotated[int, Whole(0, 4096)] = 0  # 0: all weights are trained
-    lora_alpha: Annotated[float, Number(1e-3, 1e5)] = 16.0
-    lora_dropout: Annotated[float, Number(0.0, 0.9)] = 0.0
-    quantize: Annotated[str, Choice(("no", "nf4"))] = "no"  # nf4: QLoRA, by bitsandbytes
+    clip_norm: Annotated[float, number(1e-6, 1e6)] = 1.0
+    lora_rank: Annotated[int, whole(0, 4096)] = 0  # 0: all weights are trained
+    lora_alpha: Annotated[float, number(1e-3, 1e5)] = 16.0
+    lora_dropout: Annotated[float, number(0.0, 0.9)] = 0.0
+    quantize: Annotated[str, choice(("no", "nf4"))] = "no"  # nf4: QLoRA, by bitsandbytes
     fsdp: _YesOrNo = "no"  # cut weights, gradients and optimizer over all ranks: FSDP2 of accelerate
-    checkpoint_activations: Annotated[str, Choice(("none", "layer"))] = "layer"
+    checkpoint_activations: Annotated[str, choice(("none", "layer"))] = "layer"
     compile_layers: _YesOrNo = "no"  # by torch.compile
-    precision: Annotated[str, Choice(("auto", "bf16", "fp32"))] = "auto"
-    device: Annotated[str, Choice(("auto", "cuda", "cpu"))] = "auto"
+    precision: Annotated[str, choice(("auto", "bf16", "fp32"))] = "auto"
+    device: Annotated[str, choice(("auto", "cuda", "cpu"))] = "auto"
     seed: Seed = 42
-    resume: Annotated[str, Choice(("auto", "required", "never"))] = "auto"
+    resume: Annotated[str, choice(("auto", "required", "never"))] = "auto"
     checkpoint_every: Count = 500
     # Save after so long, too, however long a step takes.
-    checkpoint_minutes: Annotated[float, Number(0.01, 100_000.0)] = 10.0
-    keep: Annotated[int, Whole(2, 1000)] = 2
+    checkpoint_minutes: Annotated[float, number(0.01, 100_000.0)] = 10.0
+    keep: Annotated[int, whole(2, 1000)] = 2
     log_every: Count = 10
 
     def identity(self) -> dict[str, int | float | str | None]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 _PACKAGES = ("datasets", "peft", "transformers", "trl")
 # Nothing is asked of a hub, and nobody is told that a trainer was made.
 _ALONE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
 
 
 def _train(config: SftConfig, contract: LaunchContract, stack: ExitStack) -> None:
@@ -206,6 +202,8 @@ def add_up_in_fp32(settings: Any, device: Device) -> None:
             "output_dtype": device.precision,
         }
 
+
+main = partial(run_rank, MODULE, decode_arguments, _train, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipway.containers.training.settings import Choice, Device, Whole, made, read_settings
+from slipway.containers.training.settings import Device, choice, made, read_settings, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeConfig:
     device: Device = "auto"
-    largest_mib: Annotated[int, Whole(1, 4096)] = 64  # of the tensors that are reduced
-    repeats: Annotated[int, Whole(1, 1000)] = 5  # of each size, of which the time is the mean
+    largest_mib: Annotated[int, whole(1, 4096)] = 64  # of the tensors that are reduced
+    repeats: Annotated[int, whole(1, 1000)] = 5  # of each size, of which the time is the mean
     # Train a small model in every layout that the ranks allow, and compare it with one rank.
-    layouts: Annotated[str, Choice(("yes", "no"))] = "yes"
+    layouts: Annotated[str, choice(("yes", "no"))] = "yes"
 
 
 def decode_arguments(arguments: Sequence[str]) -> SmokeConfig:

@@ -6,16 +6,12 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from slipway.containers.recipes.smoke.config import MODULE, SmokeConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _test, arguments, __doc__)
 
 
 def _test(config: SmokeConfig, contract: LaunchContract, stack: ExitStack) -> None:
@@ -23,6 +19,8 @@ def _test(config: SmokeConfig, contract: LaunchContract, stack: ExitStack) -> No
 
     smoke(config, contract)
 
+
+main = partial(run_rank, MODULE, decode_arguments, _test, description=__doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

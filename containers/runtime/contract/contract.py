@@ -93,6 +93,12 @@ class LaunchContract:
         """Read the contract that our launcher gave this process; launchers.read_contract knows others."""
         return cls(**_decode(environment))  # type: ignore[arg-type]  # _decode has one entry a field, typed there
 
+    @classmethod
+    def combined(cls, environment: Mapping[str, str], facts: Mapping[str, object]) -> LaunchContract:
+        """Read the contract from its variables, but for facts that are known from elsewhere, by field."""
+        told = {_VARIABLES[name]: str(value) for name, value in facts.items() if value is not None}
+        return cls.from_environment({**environment, **told})
+
 
 def _decode(environment: Mapping[str, str]) -> dict[str, object]:
     world = values.whole(environment, "WORLD_SIZE", low=1, high=values.LARGEST_WORLD)

@@ -10,12 +10,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from slipway.containers.runtime import values
 from slipway.containers.runtime.contract import settings, variables
-from slipway.containers.runtime.contract.contract import LaunchContract, promised_accelerator
+from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import RankPosition
 from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.named_files import UnusableFile, read_text
@@ -271,32 +271,14 @@ def read_contract(environment: Environment, machine: Machine | None = None) -> L
 
 def contract_of(place: RankPosition, environment: Environment) -> LaunchContract:
     """Combine the static half from SLIPWAY_* variables with the dynamic half from the position."""
-    static = LaunchContract(
-        job=settings.job_of(environment),
-        run=settings.run_of(environment),
-        attempt=settings.attempt_of(environment),
-        node=place.node,
-        nodes=place.nodes,
-        rank=place.rank,
-        world=place.world,
-        local_rank=place.local_rank,
-        local_world=place.local_world,
-        main_address=place.main_address,
-        main_port=place.main_port,
-    )
-    seconds = values.seconds(environment, variables.COLLECTIVE_SECONDS) or static.collective_seconds
-    return replace(
-        static,
-        data=values.location(environment, variables.DATA),
-        checkpoints=values.location(environment, variables.CHECKPOINTS),
-        logs=values.location(environment, variables.LOGS),
-        archive=values.location(environment, variables.ARCHIVE),
-        account=values.account(environment, variables.ACCOUNT),
-        accelerator=promised_accelerator(environment),
-        deadline=_deadline(environment),
-        usd_per_hour=values.dollars(environment, variables.USD_PER_HOUR),
-        collective_seconds=seconds,
-    )
+    facts = {
+        **asdict(place),
+        "job": settings.job_of(environment),
+        "run": settings.run_of(environment),
+        "attempt": settings.attempt_of(environment),
+        "deadline": _deadline(environment),
+    }
+    return LaunchContract.combined(environment, facts)
 
 
 def _mpi(environment: Environment, names: Mapping[str, str]) -> RankPosition:

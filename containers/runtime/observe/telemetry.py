@@ -61,18 +61,16 @@ class Telemetry:
         self._attempt = attempt
         self._beat = Heartbeat(progress)
         self._clock = clock
-        self._sinks: list[tuple[_Sink, Callable[[StepRecord, float], bytes]]] = []
-        self._held_out: list[tuple[_Sink, Callable[[int, Mapping[str, float], float], bytes]]] = []
+        self._lines: dict[str, _Sink] = {}  # by what TensorBoard's tags begin with
+        self._events: _Sink | None = None
         if folder is not None:
-            self._sinks.append((_Sink(folder / STEPS_NAME, ends_lines=True), self._line))
-            self._held_out.append((_Sink(folder / HELD_OUT_NAME, ends_lines=True), self._held_out_line))
+            names = {"train": STEPS_NAME, "held_out": HELD_OUT_NAME}
+            self._lines = {tag: _Sink(folder / name, ends_lines=True) for tag, name in names.items()}
         if folder is not None and tensorboard:
             now = clock()
             # The name that TensorBoard looks for; attempt and process keep two writers apart.
             name = f"events.out.tfevents.{int(now)}.attempt-{attempt}.{os.getpid()}"
-            events = _Sink(folder / name, first=first_record(now))
-            self._sinks.append((events, _event))
-            self._held_out.append((events, _held_out_event))
+            self._events = _Sink(folder / name, first=first_record(now))
         self.beat(STARTING)
 
     @classmethod
@@ -90,31 +88,31 @@ class Telemetry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for sink, _ in (*self._sinks, *self._held_out):
-            sink.close()
+        for sink in (*self._lines.values(), self._events):
+            if sink is not None:
+                sink.close()
 
     def record(self, step: StepRecord) -> None:
         self._beat.at(str(step.step), step.own_seconds)
-        now = self._clock()
-        for sink, encode in self._sinks:
-            sink.append(encode(step, now))
+        known = {name: value for name, value in asdict(step).items() if value is not None}
+        self._append("train", known.pop("step"), known)
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
         """Record what the model loses on rows that it is not trained on, after so many steps."""
-        now = self._clock()
-        for sink, encode in self._held_out:
-            sink.append(encode(step, measures, now))
+        self._append("held_out", step, measures)
 
     def beat(self, where: str) -> None:
         """Send a heartbeat. The launcher ends a rank that sends none for too long: call it in long work
         between steps."""
         self._beat.at(where)
 
-    def _line(self, step: StepRecord, now: float) -> bytes:
-        return self._encoded(_known(step), now)
-
-    def _held_out_line(self, step: int, measures: Mapping[str, float], now: float) -> bytes:
-        return self._encoded({"step": step, **measures}, now)
+    def _append(self, tag: str, step: int, measures: Mapping[str, float]) -> None:
+        now = self._clock()
+        if tag in self._lines:
+            self._lines[tag].append(self._encoded({"step": step, **measures}, now))
+        if self._events is not None:
+            scalars = {f"{tag}/{name}": float(value) for name, value in measures.items()}
+            self._events.append(scalars_record(now, max(0, step), scalars))
 
     def _encoded(self, known: Mapping[str, float], now: float) -> bytes:
         record: dict[str, object] = {"time": round(now, 3), "attempt": self._attempt}
@@ -183,21 +181,6 @@ def _drop_torn_line(path: Path) -> None:
         tail = file.read()
         if tail and not tail.endswith(b"\n"):
             file.truncate(start + tail.rfind(b"\n") + 1)
-
-
-def _event(step: StepRecord, now: float) -> bytes:
-    scalars = {f"train/{name}": float(value) for name, value in _known(step).items() if name != "step"}
-    return scalars_record(now, max(0, step.step), scalars)
-
-
-def _held_out_event(step: int, measures: Mapping[str, float], now: float) -> bytes:
-    scalars = {f"held_out/{name}": value for name, value in measures.items()}
-    return scalars_record(now, step, scalars)
-
-
-def _known(step: StepRecord) -> dict[str, float]:
-    fields: Mapping[str, float | None] = asdict(step)
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 # TensorBoard's event files, as far as scalars need them, without TensorBoard.

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipway.containers.runtime.checkpoint.boxes import Box, boxes_of_stretch
+from slipway.containers.runtime.checkpoint.boxes import boxes_of_stretch
 from slipway.containers.training.engine import (
     EngineParts,
     RestoredEngine,
@@ -29,7 +29,7 @@ from slipway.containers.training.engine import (
     refuse_cut_models,
 )
 from slipway.containers.training.optimizers import build_optimizer, set_rate, state_of
-from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch
 
 PARTITIONED = 3  # the ZeRO stage that cuts the weights themselves
@@ -49,11 +49,12 @@ class Owned:
     def of(self, tensor: Tensor) -> Tensor:
         return tensor.detach().view(-1)[self.at : self.at + self.elements]
 
-    def boxes(self, tensor: Tensor) -> Iterator[tuple[Box, Tensor]]:
+    def pieces(self, kind: str, tensor: Tensor) -> Iterator[TensorPiece]:
         """Yield the boxes of the parameter that this stretch is made of, and what `tensor` holds of each."""
         rest = self.of(tensor)
         for box in boxes_of_stretch(self.shape, self.start, self.start + self.elements):
-            yield box, rest[: box.elements].view(box.shape)
+            data = rest[: box.elements].view(box.shape)
+            yield TensorPiece(kind=kind, parameter=self.parameter, box=box, data=data)
             rest = rest[box.elements :]
 
 
@@ -123,8 +124,7 @@ class DeepSpeedEngine(RestoredEngine):
             owned = owned[self._parts.rank :: self._parts.layout.world]
         for stretch in owned:
             for kind in (WEIGHTS, *MOMENTS):
-                for box, data in stretch.boxes(self._tensor(stretch, kind)):
-                    yield TensorPiece(kind=kind, parameter=stretch.parameter, box=box, data=data)
+                yield from stretch.pieces(kind, self._tensor(stretch, kind))
 
     @property
     def restores_alone(self) -> bool:
@@ -136,15 +136,15 @@ class DeepSpeedEngine(RestoredEngine):
         owned, zero = list(self._all_owned()), self._parts.config.zero
         if 0 < zero < PARTITIONED:
             saved.copy_to(
-                (WantedBox(WEIGHTS, name, Box.whole(parameter.shape)), parameter)
+                TensorPiece.whole(WEIGHTS, name, parameter)
                 for name, parameter in self._model.named_parameters()
             )
         saved.copy_to(
-            (WantedBox(kind, stretch.parameter, box), data)
+            piece
             for stretch in owned
             for kind in (WEIGHTS, *MOMENTS)
             if kind in kinds
-            for box, data in stretch.boxes(self._tensor(stretch, kind))
+            for piece in stretch.pieces(kind, self._tensor(stretch, kind))
         )
         if zero == PARTITIONED:
             self._publish_shares()

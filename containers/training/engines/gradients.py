@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import Parameter
 
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.engine import (
     EngineParts,
     RestoredEngine,
@@ -19,7 +18,7 @@ from slipway.containers.training.engine import (
     refuse_cut_models,
 )
 from slipway.containers.training.optimizers import build_optimizer, set_rate, state_of
-from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
@@ -79,17 +78,10 @@ class DataParallel(RestoredEngine):
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's share of the whole tensors; every rank has them all."""
         yield from self.pieces_left_out(self._parts.rank)
-        for name, master in list(self._masters.items())[self._parts.rank :: self._parts.layout.world]:
-            for kind, tensor in self._kinds(master).items():
-                yield TensorPiece.whole(kind, name, tensor)
+        yield from self._pieces_of(list(self._masters)[self._parts.rank :: self._parts.layout.world])
 
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
-        saved.copy_to(
-            (WantedBox(kind, name, Box.whole(tensor.shape)), tensor)
-            for name, master in self._masters.items()
-            for kind, tensor in self._kinds(master).items()
-            if kind in kinds
-        )
+        saved.copy_to(piece for piece in self._pieces_of(self._masters) if piece.kind in kinds)
         for master in self._masters.values():
             self._moments(master)["step"].fill_(steps)
         self._publish_masters()
@@ -99,9 +91,11 @@ class DataParallel(RestoredEngine):
             with torch.no_grad():
                 torch._foreach_copy_(list(self._named.values()), list(self._masters.values()))
 
-    def _kinds(self, master: Tensor) -> dict[str, Tensor]:
-        moments = self._moments(master)
-        return {WEIGHTS: master.detach(), **{kind: moments[kind] for kind in MOMENTS}}
+    def _pieces_of(self, names: Iterable[str]) -> Iterator[TensorPiece]:
+        for name in names:
+            held = {WEIGHTS: self._masters[name], **self._moments(self._masters[name])}
+            for kind in (WEIGHTS, *MOMENTS):
+                yield TensorPiece.whole(kind, name, held[kind])
 
     def _moments(self, master: Tensor) -> dict[str, Tensor]:
         return state_of(self._optimizer, master, is_fused=self._parts.device.has_fused_adam)

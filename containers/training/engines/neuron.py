@@ -35,7 +35,7 @@ from slipway.containers.training.engines.native.assembly import (
     share_of,
 )
 from slipway.containers.training.engines.native.engine import initial_weights
-from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch
 
 
@@ -118,7 +118,7 @@ class NeuronEngine(RestoredEngine):
         for number, one in enumerate(self._held):
             if one.is_cut or number % self._parts.layout.tensor == self._parts.at.tensor:
                 for kind, tensor in self._kinds(one).items():
-                    yield from _boxes(one, kind, tensor)
+                    yield from one.share.pieces(kind, one.name, one.trimmed(tensor.detach().cpu()))
 
     def _loss(self, inputs: Inputs) -> Tensor:
         loss: Tensor = self._model(words=_given(inputs, "words"), labels=_given(inputs, "labels"))
@@ -226,15 +226,10 @@ def _given(inputs: Inputs, name: str) -> Tensor:
     return found
 
 
-def _boxes(one: ShardedParameter, kind: str, tensor: Tensor) -> Iterator[TensorPiece]:
-    for box, view in one.share.boxes(one.trimmed(tensor.detach().cpu())):
-        yield TensorPiece(kind=kind, parameter=one.name, box=box, data=view)
-
-
 def _read(saved: SavedState, kind: str, name: str, share: TensorShare, target: Tensor) -> None:
     """Read a share on the processor, and send it as one tensor."""
     found = torch.empty(target.shape)
-    saved.copy_to((WantedBox(kind, name, box), view) for box, view in share.boxes(found))
+    saved.copy_to(share.pieces(kind, name, found))
     target.data.copy_(found)
 
 

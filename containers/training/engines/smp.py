@@ -34,10 +34,9 @@ from torch.distributed.fsdp import (
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from slipway.containers.models.decoder import Decoder, DecoderLayer
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts, RestoredEngine, evaluated, metric_sums
-from slipway.containers.training.engines.native.engine import initial_weights
+from slipway.containers.training.engines.native.engine import fill_whole, initial_weights
 from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch
@@ -57,12 +56,8 @@ class SmpEngine(RestoredEngine):
         decays = {name: each.ndim > 1 for name, each in parts.model.named_parameters()}
         self._trained = [name for name, each in parts.model.named_parameters() if each.requires_grad]
         # The model gets its weights whole and in host memory; FSDP then keeps this rank's shares.
-        initial, model = initial_weights(parts.model, parts.config.seed), parts.model
-        model.to_empty(device="cpu")
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
-        self._model = _wrapped(model, parts)
+        fill_whole(parts.model, initial_weights(parts.model, parts.config.seed), torch.device("cpu"))
+        self._model = _wrapped(parts.model, parts)
         self._optimizer = build_optimizer(
             parts.config.optimizer, self._groups(decays), is_fused=parts.device.has_fused_adam
         )

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from torch import Tensor
 
-from slipway.containers.training.state import ENGINE, LEFT_OUT, SavedState, TensorPiece, WantedBox
+from slipway.containers.training.state import ENGINE, LEFT_OUT, SavedState, TensorPiece
 
 
 class HeldState:
@@ -25,9 +25,9 @@ class HeldState:
     def read(self, kind: str, parameter: str) -> Tensor:
         return self._tensors[kind, parameter]
 
-    def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
-        for wanted, target in targets:
-            target.copy_(self.read(wanted.kind, wanted.parameter))
+    def copy_to(self, targets: Iterable[TensorPiece]) -> None:
+        for target in targets:
+            target.data.copy_(self.read(target.kind, target.parameter))
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -21,10 +21,14 @@ from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
 from slipway.containers.runtime.checkpoint.resume import Resumed
 from slipway.containers.training import state
 from slipway.containers.training.start import Trained, begin
-from slipway.containers.training.state import SavedState, TensorPiece, WantedBox, encode
+from slipway.containers.training.state import SavedState, TensorPiece, encode
 from tests.containers.training.test_start import an_engine, opened
 from tests.containers.training.test_state import cut, saved
 from tests.containers.training.tiny_bert import ALONE
+
+
+def piece_of(name: str, data: torch.Tensor, box: Box | None = None) -> TensorPiece:
+    return TensorPiece(kind="weights", parameter=name, box=box or Box.whole(data.shape), data=data)
 
 
 @pytest.fixture
@@ -42,16 +46,11 @@ def test_targets_of_any_cut_are_filled_from_pieces_of_any_other(
     whole = torch.randn(11, 7)
     found, _ = saved(tmp_path, cut("weights", "p", whole, held))
     wanted = [piece.box for piece in cut("weights", "p", whole, asked)]
-    targets = [torch.empty(box.shape) for box in wanted]
+    targets = [piece_of("p", torch.empty(box.shape), box) for box in wanted]
     in_a_larger_one = torch.empty(11, 9)
-    found.copy_to(
-        [
-            *((WantedBox("weights", "p", box), target) for box, target in zip(wanted, targets, strict=True)),
-            (WantedBox("weights", "p", Box.whole(whole.shape)), in_a_larger_one[:, :7]),
-        ]
-    )
-    for box, target in zip(wanted, targets, strict=True):
-        assert torch.equal(target, whole[box.slices])
+    found.copy_to([*targets, piece_of("p", in_a_larger_one[:, :7])])
+    for target in targets:
+        assert torch.equal(target.data, whole[target.box.slices])
     assert torch.equal(in_a_larger_one[:, :7], whole)
 
 
@@ -61,8 +60,7 @@ def test_targets_of_another_type_or_size_are_filled_too(tmp_path: Path) -> None:
     found, _ = saved(tmp_path, [TensorPiece.whole("weights", name, one) for name, one in whole.items()])
     targets = {name: torch.zeros_like(one) for name, one in whole.items()}
     half = torch.zeros(40, dtype=torch.bfloat16)
-    boxes = {name: WantedBox("weights", name, Box.whole(one.shape)) for name, one in whole.items()}
-    found.copy_to([*((boxes[name], target) for name, target in targets.items()), (boxes["w"], half)])
+    found.copy_to([*(piece_of(name, target) for name, target in targets.items()), piece_of("w", half)])
     for name, one in whole.items():
         assert torch.equal(targets[name], one), name
     assert torch.equal(half, whole["w"].bfloat16())
@@ -82,7 +80,7 @@ def test_whole_stretches_are_read_into_the_target_s_own_memory(
         return read_at(file, start, room)
 
     monkeypatch.setattr(disk, "read_at", watched)
-    found.copy_to([(WantedBox("weights", "p", Box((5,), (90,))), target)])
+    found.copy_to([piece_of("p", target, Box((5,), (90,)))])
     assert torch.equal(target, whole[5:95])
     inside = [at for at in places if target.data_ptr() <= at < target.data_ptr() + target.nbytes]
     assert (len(places), len(inside)) == (6, 4), "the first and the last are asked for in part"
@@ -95,7 +93,7 @@ def test_a_byte_that_is_not_what_was_saved_never_reaches_a_tensor(tmp_path: Path
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     target = torch.zeros(100)
     with pytest.raises(DamagedCheckpoint, match="its sha256 differs"):
-        found.copy_to([(WantedBox("weights", "p", Box((0,), (100,))), target)])
+        found.copy_to([piece_of("p", target)])
     assert set(target.tolist()) <= {0.0, 1.0}
     assert target[-1] == 0
 

@@ -20,7 +20,7 @@ from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Train
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
 from slipway.containers.runtime.checkpoint.storage import Stretches
-from slipway.containers.training.state import ForeignTensors, SavedState, TensorPiece, WantedBox, encode
+from slipway.containers.training.state import ForeignTensors, SavedState, TensorPiece, encode
 
 
 class CountingFolder(CheckpointFolder):
@@ -120,7 +120,7 @@ def test_a_rank_of_the_same_layout_reads_its_own_bytes_and_no_others(
     ]
     state, storage = saved(tmp_path, held)
     mine = [piece for piece in held if piece.box == held[1].box]
-    read = list(state.read_each(WantedBox(piece.kind, piece.parameter, piece.box) for piece in mine))
+    read = list(state.read_each(mine))
     assert len(read) == 3
     assert all(torch.equal(one, piece.data) for one, piece in zip(read, mine, strict=True))
     assert storage.read_bytes == 3 * whole.nbytes / 4

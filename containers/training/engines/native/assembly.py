@@ -28,6 +28,7 @@ from torch.distributed.tensor.parallel import (
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.report import mixed
+from slipway.containers.training.state import TensorPiece
 
 Part = Callable[[Box], Tensor]  # of one parameter's weights, in fp32
 Initial = Callable[[str, torch.Size], Part]  # by its name and whole size
@@ -199,6 +200,10 @@ class TensorShare:
             if view.numel():
                 yield Box(tuple(offsets), tuple(sides)), view
         assert held == local.shape[0], f"{self} is not what {tuple(local.shape)} holds"
+
+    def pieces(self, kind: str, parameter: str, local: Tensor) -> Iterator[TensorPiece]:
+        for box, view in self.boxes(local):
+            yield TensorPiece(kind=kind, parameter=parameter, box=box, data=view)
 
 
 def share_of(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor.parallel import loss_parallel
 
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.engine import EngineParts, RestoredEngine, build_mesh, metric_sums
 from slipway.containers.training.engines.native.activations import Keeping, LayerMemory
@@ -38,7 +39,6 @@ from slipway.containers.training.state import (
     ENGINE,
     SavedState,
     TensorPiece,
-    WantedBox,
 )
 from slipway.containers.training.task import Inputs, MicroBatch
 
@@ -111,7 +111,7 @@ class LayoutEngine(RestoredEngine):
             turn, data = divmod(number, layout.data)
             if not one.is_copy and data == at.data and (one.is_cut or turn % layout.tensor == at.tensor):
                 for kind, tensor in self._updates.kinds(one).items():
-                    yield from _boxes(one, kind, tensor)
+                    yield from one.share.pieces(kind, one.name, tensor)
 
     def restore(self, saved: SavedState, steps: int) -> None:
         super().restore(saved, steps)
@@ -121,11 +121,11 @@ class LayoutEngine(RestoredEngine):
     @torch.no_grad()
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         saved.copy_to(
-            (WantedBox(kind, piece.parameter, piece.box), piece.data)
+            piece
             for one in self._held
             for kind, tensor in self._updates.kinds(one).items()
             if kind in kinds
-            for piece in _boxes(one, kind, tensor)
+            for piece in one.share.pieces(kind, one.name, tensor)
         )
         self._updates.set_steps(steps)
 
@@ -197,11 +197,6 @@ class LayoutEngine(RestoredEngine):
             self._held += [one for one in own_parameters if one.parameter.requires_grad]
 
 
-def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[TensorPiece]:
-    for box, view in one.share.boxes(tensor):
-        yield TensorPiece(kind=kind, parameter=one.name, box=box, data=view)
-
-
 def initial_weights(model: nn.Module, seed: int) -> Initial:
     """Return where the weights come from: a published model, of which a rank reads its part alone; the
     model's own memory; or what it would draw there."""
@@ -211,6 +206,15 @@ def initial_weights(model: nn.Module, seed: int) -> Initial:
     if any(tensor.is_meta for tensor in own.values()):
         return lambda name, size: _cut_out(model.initial_weights(name, size, seed))
     return lambda name, size: _cut_out(own[name])
+
+
+@torch.no_grad()
+def fill_whole(model: nn.Module, initial: Initial, place: torch.device) -> None:
+    """Give a model that is whole its memory, and its weights."""
+    with keeping_ties(model):
+        model.to_empty(device=place)
+    for name, parameter in model.named_parameters():
+        parameter.copy_(initial(name, parameter.shape)(Box.whole(parameter.shape)))
 
 
 def _cut_out(whole: Tensor) -> Part:

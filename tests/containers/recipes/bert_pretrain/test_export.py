@@ -69,7 +69,7 @@ def test_fine_tuning_begins_with_everything_but_the_classifier(exported: Path) -
     pretrained = read_pretrained(str(exported))
     model = Classifier(pretrained.shape, 2)
     assert load_weights(model, pretrained.tensors, ("classifier",)) == ["classifier"]
-    assert not pretrained.cased
+    assert not pretrained.words.is_cased
 
 
 def test_ranks_that_shared_the_optimizer_leave_the_same_model(zero_pair: Run, pair: Run) -> None:

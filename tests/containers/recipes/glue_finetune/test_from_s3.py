@@ -30,10 +30,10 @@ def uploaded(s3: Any, data: Path) -> None:
 
 def test_a_model_and_its_rows_are_the_same_from_s3(data: Path) -> None:
     here, there = read_pretrained(str(data / "bert")), read_pretrained(f"s3://{BUCKET}/a/bert")
-    assert (there.digest, there.shape, there.vocabulary.entries) == (
+    assert (there.digest, there.shape, there.words.vocabulary.entries) == (
         here.digest,
         here.shape,
-        here.vocabulary.entries,
+        here.words.vocabulary.entries,
     )
     tables = [
         open_table(place, TASKS["mrpc"], TRAIN) for place in (f"s3://{BUCKET}/a/small", str(data / "small"))

@@ -181,13 +181,13 @@ def test_rows_longer_than_the_model_s_places_are_refused(data: Path) -> None:
 
 def test_capitals_are_kept_where_the_directory_or_its_vocabulary_says_so(data: Path, tmp_path: Path) -> None:
     folder = copied(data, tmp_path)
-    assert not read_pretrained(str(folder)).cased
+    assert not read_pretrained(str(folder)).words.is_cased
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert read_pretrained(str(folder)).cased
+    assert read_pretrained(str(folder)).words.is_cased
     (folder / "tokenizer_config.json").unlink()
     text = (folder / "vocab.txt").read_text()
     (folder / "vocab.txt").write_text(text.replace("\nb\n", "\nB\n"))
-    assert read_pretrained(str(folder)).cased
+    assert read_pretrained(str(folder)).words.is_cased
 
 
 def copied(data: Path, tmp_path: Path) -> Path:

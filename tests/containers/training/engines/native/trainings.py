@@ -28,7 +28,6 @@ from slipway.containers.training.engine import EngineParts, StepWatch
 from slipway.containers.training.engines.native.engine import (
     LayoutEngine,
     NativeSettings,
-    _boxes,
     build_native,
 )
 from slipway.containers.training.layout import BatchPlan, Layout
@@ -237,7 +236,10 @@ class Wholes:
     def differing(self, engine: LayoutEngine) -> int:
         """Count the elements on this rank that differ from these in any bit."""
         weights = engine._updates.masters.items()  # copies, too, which others save
-        held = [*engine.pieces(), *(piece for one, own in weights for piece in _boxes(one, WEIGHTS, own))]
+        held = [
+            *engine.pieces(),
+            *(piece for one, own in weights for piece in one.share.pieces(WEIGHTS, one.name, own)),
+        ]
         assert held, "every rank holds something"
         return sum(
             int((self.tensors[one.kind, one.parameter][one.box.slices] != one.data).sum()) for one in held
