@@ -220,7 +220,7 @@ def _refuse_script(name: str, folder: ProjectFolder, *, is_program: bool) -> Non
     if (is_program or name.endswith(".sh")) and _first_line(folder.path / name).endswith(b"\r\n"):
         raise CannotShip(
             f"{shown} has the line ends of Windows (CRLF), and would not run on Linux",
-            hint=f"sed -i 's/\\r$//' {quoted}",
+            hint=f"perl -pi -e 's/\\r$//' {quoted}",
         )
 
 

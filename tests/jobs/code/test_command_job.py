@@ -187,7 +187,7 @@ def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script
         ("python train.py --config={folder}/c.yaml", "c.yaml is a path of this machine", "write c.yaml: "),
         ("python {folder}.link/train.py", "/train.py is a path of this machine", "write train.py: "),
         ("{folder}/.venv/bin/python x.py", "/.venv/bin/python is a path of this", "what the nodes have"),
-        ("bash dos.sh", "dos.sh has the line ends of Windows (CRLF)", r"sed -i 's/\r$//' dos.sh"),
+        ("bash dos.sh", "dos.sh has the line ends of Windows (CRLF)", r"perl -pi -e 's/\r$//' dos.sh"),
         ("torchrun train.py", "torchrun starts the processes of a node", "--per-node"),
         ("env A=b python -m torch.distributed.run train.py", "torchrun starts the", "per_node = true"),
         ("accelerate launch train.py", "accelerate starts the processes of a node", "--per-node"),
