@@ -98,7 +98,8 @@ def _modules_of(folder: Path) -> dict[str, ModuleType]:
     return {
         name: module
         for name, module in [*sys.modules.items()]
-        if name == _NAME or _is_in(folder, name.partition(".")[0], vars(module).get("__file__"))
+        if name == _NAME
+        or _is_in(folder, name.partition(".")[0], getattr(module, "__dict__", {}).get("__file__"))
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,6 +58,12 @@ def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswe
 def declared_templates(cluster: str, folder: Path | None = None) -> Templates:
     """Return what a deployment would create now; infra makes it for the folder's project, or for this one."""
     refuse_without("infra", f"making the templates of {cluster}")
+    node = os.environ.get("JSII_NODE", "node")  # as the CDK's library looks for it
+    if shutil.which(node) is None:
+        raise SlipwayError(
+            f"making the templates of {cluster} needs Node.js, and '{node}' is not on PATH",
+            hint="install Node.js 22 or newer: https://nodejs.org",
+        )
     project = find_project(folder)
     # A checkout runs its own infra. Elsewhere, no folder or module of the user's may shadow ours.
     python = [sys.executable, *([] if project.is_checkout else ["-P"])]

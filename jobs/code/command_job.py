@@ -204,8 +204,11 @@ def _refuse_own_paths(words: Sequence[str], folder: ProjectFolder) -> None:
 def _refuse_script(name: str, folder: ProjectFolder, *, is_program: bool) -> None:
     """Refuse a script that is not in the folder, or that Linux could not start."""
     shown, quoted = printable(name), shlex.quote(printable(name))
-    if not (folder.path / name).exists():
-        known = [file.name for file in folder.files if PurePath(file.name).suffix == PurePath(name).suffix]
+    sent = [file.name for file in folder.files]
+    # The disk of a Mac finds a file by its name in any case, and a node's does not.
+    is_misspelt = name not in sent and name.casefold() in map(str.casefold, sent)
+    if is_misspelt or not (folder.path / name).exists():
+        known = [each for each in sent if PurePath(each).suffix == PurePath(name).suffix]
         raise CannotShip(
             f"{shown} is not in {printable(str(folder.path))}, the folder that is sent",
             hint=did_you_mean(name, known, otherwise="correct it, or give --folder the folder of your code"),
@@ -217,7 +220,7 @@ def _refuse_script(name: str, folder: ProjectFolder, *, is_program: bool) -> Non
     if (is_program or name.endswith(".sh")) and _first_line(folder.path / name).endswith(b"\r\n"):
         raise CannotShip(
             f"{shown} has the line ends of Windows (CRLF), and would not run on Linux",
-            hint=f"sed -i 's/\\r$//' {quoted}",
+            hint=f"perl -pi -e 's/\\r$//' {quoted}",
         )
 
 

@@ -183,7 +183,8 @@ def _is_file(path: Path) -> bool:
 
 # Lists the files of a folder that are sent: those that git would keep, in a repository or not. git is asked,
 # because only git reads every ignore rule as git does: nested, negated, the user's own.
-_LIST = ("ls-files", "--others", "--exclude-standard", "-z")
+# A Mac's Finder writes .DS_Store wherever somebody looks.
+_LIST = ("ls-files", "--others", "--exclude-standard", "--exclude=.DS_Store", "-z")
 # A hook's variables would lead git to the hook's repository (githooks(5)).
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _NO_REPOSITORY = b"not a git repository"

@@ -6,7 +6,6 @@ starts a recipe is imported only when one is found.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -77,9 +76,9 @@ def own_names() -> list[str]:
 def find_own_recipe(name: str) -> OwnRecipe | None:
     """Return the project's own recipe of this name, if it has one."""
     folder = _folder()
-    path = folder / f"{name}.py" if folder and name.isidentifier() else None
-    if path is None or not os.path.lexists(path):
+    if folder is None or name not in own_names():  # in this case: the disk of a Mac would find any
         return None
+    path = folder / f"{name}.py"
     if name in RECIPES:
         raise BrokenRecipe(
             f"{FOLDER}/{path.name} has the name of a recipe of Slipway", hint="give the file another name"

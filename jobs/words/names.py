@@ -115,6 +115,8 @@ REGIONS = (
     "us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-east-1", "us-isof-south-1",
 )
 # fmt: on
+# How the names of regions outside of the partition `aws` begin: ARNs and domains differ there.
+OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
 
 
 class UnknownRegion(SlipwayError):

@@ -21,6 +21,7 @@ from slipway.jobs.words.names import (
     CLUSTER_NAME,
     LONGEST_CLUSTER_NAME,
     NAMES_ALLOWED,
+    OTHER_PARTITIONS,
     PARTS,
     REGIONS,
     nearest_region,
@@ -126,6 +127,9 @@ def cluster_name(value: str) -> Objection | None:
 
 
 def known_region(value: str) -> Objection | None:
+    if value.startswith(OTHER_PARTITIONS) and value in REGIONS:
+        message = f"is {value}, which is not in AWS's partition `aws`"
+        return Objection(message=message, hint="our policies name that partition; use a region of it")
     if value in REGIONS:
         return None
     return Objection(message=f"is {shown(value)}, which is not an AWS region", hint=nearest_region(value))

@@ -14,7 +14,7 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZipFile, ZipInfo
 
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
@@ -109,12 +109,11 @@ def _sources() -> dict[str, bytes]:
 
 def _zipped(files: Mapping[str, bytes]) -> bytes:
     target = BytesIO()
-    with ZipFile(target, "w") as archive:
+    with ZipFile(target, "w") as archive:  # nothing is compressed: each zlib would do it in its own way
         for name, content in files.items():
             entry = ZipInfo(name, date_time=_LONG_AGO)
             entry.external_attr = 0o644 << 16
-            packed = ZIP_STORED if name.endswith(".whl") else ZIP_DEFLATED
-            archive.writestr(entry, content, compress_type=packed, compresslevel=1)
+            archive.writestr(entry, content)
     return target.getvalue()
 
 

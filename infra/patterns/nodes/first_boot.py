@@ -62,15 +62,16 @@ def boot_files(parameters_json: str, image: NodeImage) -> tuple[BootFile, ...]:
 
 def unpacking(image: NodeImage) -> str:
     """Return the program that brings the scripts and units of infra/boot to a node of this image."""
-    target = BytesIO()
+    target, zipped = BytesIO(), BytesIO()
     # The same archive wherever and whenever it is made.
     with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path, file, mode in _installed(image):
             content, entry = file.read_bytes(), tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), mode
             archive.addfile(entry, BytesIO(content))
-    zipped = gzip.compress(target.getvalue(), compresslevel=9, mtime=0)
-    packed = base64.b64encode(zipped).decode("ascii")
+    with gzip.GzipFile("", "wb", 9, zipped, mtime=0) as compressed:  # gzip.compress may name the system
+        compressed.write(target.getvalue())
+    packed = base64.b64encode(zipped.getvalue()).decode("ascii")
     program = (_BOOT / "unpack.py").read_text(encoding="ascii")
     return program + "".join(f"{_ARCHIVE}{line}\n" for line in wrap(packed, 110))
 

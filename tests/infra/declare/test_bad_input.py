@@ -59,6 +59,12 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-015", {"region": "us-fake-9"}, "region: is 'us-fake-9', which is not an AWS region"),
     ("BI-015", {"region": "US-EAST-1"}, "is 'US-EAST-1', which is not an AWS region; did you mean us-east-1"),
     ("BI-015", {"region": " us-east-1"}, "which is not an AWS region; did you mean us-east-1"),
+    (
+        "BI-015",
+        {"region": "cn-north-1", "zone": "cn-north-1a"},
+        "region: is cn-north-1, which is not in AWS's",
+    ),
+    ("BI-015", {"region": "us-gov-west-1", "zone": "us-gov-west-1a"}, "policies name that partition"),
     ("BI-015", {"region": ""}, "region: is '', which is not an AWS region"),
     ("BI-016", {"region": False}, "region: is False, not text in quotes"),
     (

@@ -49,6 +49,15 @@ def test_the_clusters_of_the_project_replace_ours(project: Path) -> None:
     assert [cluster.name for cluster in load({"mine.max_nodes": "4"})] == ["mine"]
 
 
+def test_a_module_that_somebody_has_switched_off_is_no_mistake_in_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Python's documentation of sys.modules says, None prevents an import."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    (project / "clusters.py").write_text(ONE)
+    assert [cluster.name for cluster in load({})] == ["mine"]
+
+
 def test_the_image_that_its_cluster_starts_from_is_baked_where_that_stands(project: Path) -> None:
     own = 'ami_parameter="/mine/ami", ami_made_from="cpu-mpi", budget_usd_per_month'
     for declared in (ONE, ONE.replace("budget_usd_per_month", own)):

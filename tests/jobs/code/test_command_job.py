@@ -176,6 +176,7 @@ def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script
     ("words", "said", "hint"),
     [
         ("python trian.py", "trian.py is not in ", "did you mean train.py?"),
+        ("python Train.py", "Train.py is not in ", "did you mean train.py?"),
         ("./rum.sh", "rum.sh is not in ", "did you mean run.sh?"),
         ("python -u bert/fit.sh.py", "bert/fit.sh.py is not in ", "give --folder the folder of your code"),
         ("python train.py --dry-run", "--dry-run stands behind `--` and would go to python", "before `--`"),
@@ -186,7 +187,7 @@ def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script
         ("python train.py --config={folder}/c.yaml", "c.yaml is a path of this machine", "write c.yaml: "),
         ("python {folder}.link/train.py", "/train.py is a path of this machine", "write train.py: "),
         ("{folder}/.venv/bin/python x.py", "/.venv/bin/python is a path of this", "what the nodes have"),
-        ("bash dos.sh", "dos.sh has the line ends of Windows (CRLF)", r"sed -i 's/\r$//' dos.sh"),
+        ("bash dos.sh", "dos.sh has the line ends of Windows (CRLF)", r"perl -pi -e 's/\r$//' dos.sh"),
         ("torchrun train.py", "torchrun starts the processes of a node", "--per-node"),
         ("env A=b python -m torch.distributed.run train.py", "torchrun starts the", "per_node = true"),
         ("accelerate launch train.py", "accelerate starts the processes of a node", "--per-node"),
@@ -198,6 +199,7 @@ def test_what_is_mistyped_is_refused_before_anything_is_sent(
 ) -> None:
     texts = {"train.py": "print('a switch is on')", "run.sh": "", "c.yaml": ""}
     folder = read_folder(write(tmp_path, {**texts, "dos.sh": "set -e\r\n"}))
+    write(tmp_path, {"Train.py": ""})  # as a Mac's disk finds train.py by this name, too
     tmp_path.with_name(f"{tmp_path.name}.link").symlink_to(tmp_path)
     with pytest.raises(CannotShip) as refusal:
         refuse_mistakes(OwnCommand(words=tuple(shlex.split(words.format(folder=tmp_path)))), folder)

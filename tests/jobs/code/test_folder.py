@@ -29,6 +29,13 @@ def test_what_git_ignores_stays_here_in_a_repository_or_not(tmp_path: Path, is_r
     assert names(tmp_path) == [".gitignore", "model/.gitignore", "model/cache.py", "model/net.py", "train.py"]
 
 
+def test_what_a_macs_finder_leaves_in_folders_is_no_part_of_the_code(tmp_path: Path) -> None:
+    write(tmp_path, {**CODE, ".DS_Store": "x", "model/.DS_Store": "x"})
+    assert names(tmp_path) == ["model/net.py", "train.py"]
+    git(tmp_path, "init")
+    assert names(tmp_path) == ["model/net.py", "train.py"]
+
+
 def test_committed_changed_and_new_files_travel_as_they_are_now_and_deleted_ones_do_not(
     tmp_path: Path,
 ) -> None:

@@ -76,6 +76,13 @@ def test_it_is_listed_beside_ours_with_its_settings(write: Write, capsys: pytest
         find_own_recipe("smoke")
 
 
+def test_its_name_in_another_case_names_no_recipe(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Mac's disk finds recipes/sine.py as Sine.py, too, and no node could import recipes.Sine."""
+    monkeypatch.setattr(os.path, "lexists", lambda _: True)
+    assert find_own_recipe("Sine") is None
+    assert find_own_recipe("sine")
+
+
 def test_a_rank_reads_the_same_settings_in_the_projects_folder(write: Write) -> None:
     write("counting", RECIPE)
     own = find_own_recipe("counting")

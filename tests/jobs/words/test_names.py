@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slipway.jobs.words.names import (
     LIMITS,
+    OTHER_PARTITIONS,
     PARTS,
     REGIONS,
     UnknownRegion,
@@ -84,11 +85,11 @@ UNKNOWN = [
 def test_the_regions_are_those_that_botocore_knows() -> None:
     session = get_session()
     known = {
-        region
+        partition: set(session.get_available_regions("ec2", partition_name=partition))
         for partition in session.get_available_partitions()
-        for region in session.get_available_regions("ec2", partition_name=partition)
     }
-    assert known == set(REGIONS)
+    assert set().union(*known.values()) == set(REGIONS)
+    assert {region for region in REGIONS if not region.startswith(OTHER_PARTITIONS)} == known["aws"]
 
 
 @pytest.mark.parametrize("region", UNKNOWN)

@@ -24,7 +24,7 @@ from slipway.containers.training.report import Reporter, StepReport
 from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.jobs.words.images.aws_images import NoPublishedImage, published_image
 from slipway.jobs.words.job import InvalidJob
-from slipway.jobs.words.names import REGIONS
+from slipway.jobs.words.names import OTHER_PARTITIONS, REGIONS
 from slipway.jobs.words.sagemaker import (
     LONGEST_VALUE,
     LONGEST_VARIABLE,
@@ -48,7 +48,7 @@ def test_every_region_has_the_registry_that_the_sdk_names() -> None:
     versions = json.loads(table.read_text(encoding="utf-8"))["training"]["versions"]
     registries = versions["2.8.0"]["registries"]
     for region in set(REGIONS) & set(registries):
-        if region.startswith(("cn-", "us-gov-", "us-iso", "eu-isoe", "eusc-")):
+        if region.startswith(OTHER_PARTITIONS):
             continue
         uri = published_image(CONTAINERS, OUR_IMAGE, region=region, device="cuda")
         assert uri.startswith(f"{registries[region]}.dkr.ecr.{region}.amazonaws.com/pytorch:2.13-cu133-")

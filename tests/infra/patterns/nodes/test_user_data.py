@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -130,6 +131,12 @@ def test_a_node_of_awss_own_ami_is_brought_what_a_bake_holds(
         f"enable --quiet {units} slipway-watchdog.timer",
         f"start --no-block {units} slipway-watchdog.timer",
     ]
+
+
+def test_every_python_packs_the_boot_scripts_into_the_same_bytes() -> None:
+    """Python 3.11 and 3.12 name the operating system in gzip.compress (RFC 1952, 2.3), and 3.13 does not."""
+    packed = unpacking(node_images()["ecs"]).partition("\n# archive: ")[2]
+    assert base64.b64decode(packed[:16])[4:10] == b"\0\0\0\0\2\xff"
 
 
 def test_awss_own_agent_keeps_its_settings_and_gets_ours() -> None:
