@@ -11,7 +11,7 @@ import click
 from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import cluster_argument, say_project
-from slipway.jobs.cloud.aws import Unanswered, no_answer
+from slipway.jobs.cloud.aws import answered
 from slipway.jobs.cloud.deployed import NotDeployed, find_target_by_name
 from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
 from slipway.jobs.clusters.cdk import find_cdk
@@ -65,8 +65,7 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
     find_cdk()
     cluster = declared.name
     facts = gather(declared, find_containers())
-    if isinstance(facts.account, Unanswered):
-        raise no_answer(facts.account, "sign in to AWS, or use the yard: slipway yard up")
+    account = answered(facts.account, "sign in to AWS, or use the yard: slipway yard up")
     for name, check in CHECKS.items():
         verdict = check(declared, facts)
         if name in _LATER or verdict.outcome is not CheckOutcome.FAILED:
@@ -79,7 +78,7 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
         with progress(f"checking the templates of {cluster}"):
             templates = synthesize(declared, Path(folder))
         idle = total_usd_per_month(standing_items(templates, declared.region))
-        _say_all(declared, facts.account, steps, idle)
+        _say_all(declared, account, steps, idle)
         if dry_run:
             return
         if not yes and not (can_ask() and ask("Do it?")):
