@@ -19,7 +19,7 @@ from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import gather
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.clusters.raising import Step, carry_out, missing_steps, synthesize
-from slipway.jobs.output import ask, can_ask, progress, say, warn
+from slipway.jobs.output import ask, can_ask, progress, refuse_unasked, say, warn
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_containers
@@ -81,11 +81,9 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
         _say_all(declared, account, steps, idle)
         if dry_run:
             return
-        if not yes and not (can_ask() and ask("Do it?")):
-            raise SlipwayError(
-                f"{cluster} would be brought up, and without a terminal nobody can be asked",
-                hint=f"slipway up {cluster} --yes",
-            )
+        if not yes:
+            refuse_unasked(f"{cluster} would be brought up", f"slipway up {cluster} --yes")
+            ask("Do it?")
         for number, step in enumerate(steps, 1):
             _do(step, f"{number}/{len(steps)}", declared, Path(folder))
     say(f"{cluster} takes jobs: slipway run --on {cluster} --nodes 1 -- python train.py")
