@@ -135,6 +135,12 @@ def can_ask() -> bool:
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
+def refuse_unasked(what: str, command: str) -> None:
+    """Refuse to go on where nobody can be asked; `command` needs no answer."""
+    if not can_ask():
+        raise SlipwayError(f"{what}, and without a terminal nobody can be asked", hint=command)
+
+
 def ask(question: str) -> bool:
     """Return True on yes and False if nobody is there to answer; a no ends the command."""
     return can_ask() and click.confirm(question, abort=True, err=True)

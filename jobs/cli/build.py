@@ -9,7 +9,7 @@ import click
 
 from slipway.jobs.cli.completing import complete_cluster
 from slipway.jobs.cli.options import dry_run_option
-from slipway.jobs.cloud.aws import Unanswered, client, no_answer, reader
+from slipway.jobs.cloud.aws import answered, client, reader
 from slipway.jobs.cloud.deployed import find_digest, find_targets
 from slipway.jobs.clusters.images.builds import (
     BuildFailed,
@@ -148,10 +148,7 @@ def _choose(image: str, cluster: str | None) -> BatchTarget:
 
 
 def _digest(target: BatchTarget, tag: str) -> str | None:
-    digest = find_digest(target, tag)
-    if isinstance(digest, Unanswered):
-        raise no_answer(digest, "deploy the cluster again")
-    return digest
+    return answered(find_digest(target, tag), "deploy the cluster again")
 
 
 def _start(target: BatchTarget, sources: BuildSources) -> str:

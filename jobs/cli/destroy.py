@@ -22,7 +22,7 @@ from slipway.jobs.clusters.destroying import (
 )
 from slipway.jobs.clusters.leftovers.finders import LASTING, Leftover, LeftoverKind
 from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, find_leftovers, remove
-from slipway.jobs.output import Column, can_ask, json_option, print_table, progress, say, warn
+from slipway.jobs.output import Column, json_option, print_table, progress, refuse_unasked, say, warn
 from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.platform import StillRuns, closed, refuse_running
 from slipway.jobs.words.errors import SlipwayError
@@ -99,11 +99,7 @@ def _take_apart(target: Target, *, keeps: bool) -> None:
 
 
 def _ask(cluster: str, *, keeps: bool) -> None:
-    if not can_ask():
-        raise SlipwayError(
-            f"{cluster} would be destroyed, and without a terminal nobody can be asked",
-            hint=f"slipway cluster destroy {cluster} --yes",
-        )
+    refuse_unasked(f"{cluster} would be destroyed", f"slipway cluster destroy {cluster} --yes")
     lost = "" if keeps else ", and lose everything in its bucket and its files forever"
     typed = click.prompt(f"Destroy {cluster}{lost}? Type its name", default="", show_default=False, err=True)
     if typed != cluster:
@@ -134,12 +130,10 @@ def cluster_empty_command(cluster: str, yes: bool) -> None:
     refuse_foreign(cluster, target.region)
     refuse_kept(target)
     refuse_running(target)
-    if not yes and not can_ask():
-        raise SlipwayError(
-            f"everything in {target.bucket} would be deleted, and without a terminal nobody can be asked",
-            hint=f"slipway cluster empty {cluster} --yes",
-        )
     if not yes:
+        refuse_unasked(
+            f"everything in {target.bucket} would be deleted", f"slipway cluster empty {cluster} --yes"
+        )
         click.confirm(f"Delete everything in {target.bucket} forever?", abort=True, err=True)
         refuse_running(target)
     if isinstance(target, MpiTarget):
@@ -237,12 +231,10 @@ def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]
 
 def _typed(owner: str, leftovers: Sequence[Leftover]) -> bool:
     """Ask the user to type the owner's name; refuse if there is no terminal to ask at."""
-    if not can_ask():
-        raise SlipwayError(
-            f"{len(leftovers)} leftovers of {owner} would be deleted, and without a terminal nobody can be "
-            "asked",
-            hint=f"slipway cluster leftovers {owner} --delete --confirm {owner}",
-        )
+    refuse_unasked(
+        f"{len(leftovers)} leftovers of {owner} would be deleted",
+        f"slipway cluster leftovers {owner} --delete --confirm {owner}",
+    )
     say(
         f"{owner} loses forever: "
         + "; ".join(f"{leftover.kind} {leftover.id}, {leftover.holds}" for leftover in leftovers)

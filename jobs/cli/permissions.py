@@ -11,7 +11,7 @@ from slipway.infra.declare.node_images import booted_image
 from slipway.infra.declare.types import NodeCluster
 from slipway.jobs.cli.completing import complete_cluster
 from slipway.jobs.cli.options import say_project
-from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, reader
+from slipway.jobs.cloud.aws import answered, ask, reader
 from slipway.jobs.clusters.permissions import PURPOSES, PolicyScope, policy
 from slipway.jobs.output import print_text, say
 
@@ -46,9 +46,7 @@ def cluster_permissions_command(cluster: str, purpose: str, account: str | None)
     is_baked = isinstance(declared, NodeCluster) and build_type(declared) is not None
     if not (account := account or declared.account):
         answer = ask(reader("sts", declared.region), "GetCallerIdentity")
-        if isinstance(answer, Unanswered):
-            raise no_answer(answer, "sign in to AWS, or give --account")
-        account = str(answer["Account"])
+        account = str(answered(answer, "sign in to AWS, or give --account")["Account"])
     place = PolicyScope(
         cluster=declared.name,
         kind=declared.kind.value,

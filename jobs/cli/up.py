@@ -11,7 +11,7 @@ import click
 from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import cluster_argument, say_project
-from slipway.jobs.cloud.aws import Unanswered, no_answer
+from slipway.jobs.cloud.aws import answered
 from slipway.jobs.cloud.deployed import NotDeployed, find_target_by_name
 from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
 from slipway.jobs.clusters.cdk import find_cdk
@@ -19,7 +19,7 @@ from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import gather
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.clusters.raising import Step, carry_out, missing_steps, synthesize
-from slipway.jobs.output import ask, can_ask, progress, say, warn
+from slipway.jobs.output import ask, can_ask, progress, refuse_unasked, say, warn
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_containers
@@ -65,8 +65,7 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
     find_cdk()
     cluster = declared.name
     facts = gather(declared, find_containers())
-    if isinstance(facts.account, Unanswered):
-        raise no_answer(facts.account, "sign in to AWS, or use the yard: slipway yard up")
+    account = answered(facts.account, "sign in to AWS, or use the yard: slipway yard up")
     for name, check in CHECKS.items():
         verdict = check(declared, facts)
         if name in _LATER or verdict.outcome is not CheckOutcome.FAILED:
@@ -79,14 +78,12 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
         with progress(f"checking the templates of {cluster}"):
             templates = synthesize(declared, Path(folder))
         idle = total_usd_per_month(standing_items(templates, declared.region))
-        _say_all(declared, facts.account, steps, idle)
+        _say_all(declared, account, steps, idle)
         if dry_run:
             return
-        if not yes and not (can_ask() and ask("Do it?")):
-            raise SlipwayError(
-                f"{cluster} would be brought up, and without a terminal nobody can be asked",
-                hint=f"slipway up {cluster} --yes",
-            )
+        if not yes:
+            refuse_unasked(f"{cluster} would be brought up", f"slipway up {cluster} --yes")
+            ask("Do it?")
         for number, step in enumerate(steps, 1):
             _do(step, f"{number}/{len(steps)}", declared, Path(folder))
     say(f"{cluster} takes jobs: slipway run --on {cluster} --nodes 1 -- python train.py")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlparse
 
 from slipway.jobs.words.errors import NoAnswer
@@ -29,6 +29,7 @@ _NOT_REACHED = frozenset(
 )
 
 ANY_PURPOSE = "PURPOSE"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,13 @@ def no_answer(answer: Unanswered, hint: str = "run the same command again") -> N
         code=answer.code,
         hint=answer.remedy(otherwise=hint),
     )
+
+
+def answered(found: T | Unanswered, hint: str = "run the same command again") -> T:
+    """Return what was found, for callers that cannot go on without an answer."""
+    if isinstance(found, Unanswered):
+        raise no_answer(found, hint)
+    return found
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slipway.jobs.cloud.aws import Unanswered, allow, client, no_answer, reader
+from slipway.jobs.cloud.aws import Unanswered, allow, answered, client, reader
 from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.cloud.templates import names_in_cdk
 from slipway.jobs.clusters.cdk import find_cdk, run_cdk
@@ -62,10 +62,7 @@ def refuse_unready() -> None:
 
 def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     """Let the CDK destroy the cluster's own stacks, by name: a pattern could match other clusters, too."""
-    stacks = find_stacks(cluster, region)
-    if isinstance(stacks, Unanswered):
-        raise no_answer(stacks)
-    names = [stack.name for stack in stacks]
+    names = [stack.name for stack in answered(find_stacks(cluster, region))]
     if not names:
         return names
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:

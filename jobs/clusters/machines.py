@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slipway.jobs.cloud.aws import Unanswered, ask_all, no_answer, reader
+from slipway.jobs.cloud.aws import answered, ask_all, reader
 from slipway.jobs.platforms.platform import HasEntrance, entrance_of, platform_of
 from slipway.jobs.submit.find import find_run, targets_to_search
 from slipway.jobs.words.errors import SlipwayError
@@ -99,9 +99,7 @@ def _of_cluster(target: Target, entrance: HasEntrance[Target]) -> list[EnteredNo
         {"Name": "instance-state-name", "Values": ["running"]},
     ]
     found = ask_all(reader("ec2", target.region), "DescribeInstances", "Reservations", Filters=filters)
-    if isinstance(found, Unanswered):
-        raise no_answer(found)
-    instances = [instance for reservation in found for instance in reservation["Instances"]]
+    instances = [instance for reservation in answered(found) for instance in reservation["Instances"]]
     login = {"Key": GROUP_TAG, "Value": getattr(target, "login_group", None)}
     instances.sort(
         key=lambda each: (login not in each.get("Tags", ()), each["LaunchTime"], each["InstanceId"])

@@ -67,10 +67,8 @@ def neighbourhood_of(cluster: Cluster) -> Neighbourhood:
 
 
 def _vcpu_quotas(cluster: Cluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
-    needs = ask_vcpus(cluster, hood, bakes=True)
+    needs = aws.answered(ask_vcpus(cluster, hood, bakes=True))
     assert needs is not None, "the cluster has machines of EC2"
-    if isinstance(needs, Unanswered):
-        raise aws.no_answer(needs)
     for need in needs:
         if need.quota is None:
             type_ = need.own[0].instance_type
@@ -90,10 +88,8 @@ def _vcpu_quotas(cluster: Cluster, hood: Neighbourhood) -> Iterator[NeededQuota]
 
 
 def _training_quotas(cluster: SageMakerCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
-    limits = ask_training(cluster, hood)
+    limits = aws.answered(ask_training(cluster, hood))
     assert limits is not None, "the cluster trains in SageMaker"
-    if isinstance(limits, Unanswered):
-        raise aws.no_answer(limits)
     nodes, seconds = cluster.max_nodes, cluster.job_timeout_hours * SECONDS_PER_HOUR
     jobs, kept = f"a job of {cluster.name}", "instances kept warm"
     wanted: list[tuple[str, TrainingQuota | None, int, str, tuple[QuotaShare, ...]]] = [

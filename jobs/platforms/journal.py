@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from slipway.containers.runtime import disk
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import wrong_fields
@@ -112,31 +113,18 @@ class Journal:
 
     def write(self, entry: Entry) -> None:
         """Write atomically and sync to disk."""
-        path = self._path(entry.name)
-        new = path.with_suffix(".new")
+        text = json.dumps({"schema": SCHEMA_VERSION, **asdict(entry)})
         with _explained(self.folder):
-            with new.open("w", encoding="utf-8") as file:
-                json.dump({"schema": SCHEMA_VERSION, **asdict(entry)}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-            self._sync_folder()
+            disk.replace_file(self._path(entry.name), text.encode(), token=str(os.getpid()))
 
     def remove(self, name: str) -> None:
         """Remove the entry of a job that was certainly refused."""
         with _explained(self.folder), suppress(FileNotFoundError):
             self._path(name).unlink()
-            self._sync_folder()
+            disk.sync_folder(self.folder)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def state_home() -> Path:

@@ -141,15 +141,10 @@ def entrance_of(target: T) -> HasEntrance[T] | None:
     return platform if isinstance(platform, HasEntrance) else None
 
 
-def takes_arrays(target: Target) -> bool:
-    """Return True if one submission may be an array of jobs."""
-    return isinstance(_module_of(target), HasArrays)
-
-
 def takes_images(target: Target) -> bool:
     """Return True if a job may run in a container image of its own."""
     runs_none = isinstance(target, SlurmTarget) and target.container is None
-    return isinstance(_module_of(target), HasImages) and not runs_none
+    return platform_of(target).TAKES_IMAGES and not runs_none
 
 
 def _module_of(target: Target) -> ModuleType:
@@ -165,6 +160,8 @@ class Platform(Protocol[T, R]):
     """Lists the questions that every kind of target answers."""
 
     SERVICE: str  # AWS's name of it
+    TAKES_ARRAYS: bool  # True: one job may be an array of jobs, which divide its work
+    TAKES_IMAGES: bool  # True: jobs run in container images, and may name their own
 
     def prepare(self, job: Job, recipe: Recipe, target: T, waits_for: tuple[str, ...]) -> Prepared[T, R]:
         """Decide everything about a submission. `waits_for` are ids of jobs that must succeed first."""
@@ -253,20 +250,6 @@ class HasEntrance(Protocol[T_contra]):
 
     def way_into(self, run: Run, target: T_contra) -> WayIn:
         """Return how to reach a running job."""
-
-
-@runtime_checkable
-class HasArrays(Protocol):
-    """Describes a platform that runs one job as an array of jobs, which divide its work."""
-
-    TAKES_ARRAYS: bool
-
-
-@runtime_checkable
-class HasImages(Protocol):
-    """Describes a platform whose jobs run in container images, and may name their own."""
-
-    TAKES_IMAGES: bool
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from dataclasses import replace
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud.aws import is_in_yard
 from slipway.jobs.cloud.deployed import find_target_by_name
-from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_arrays, takes_images
+from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_images
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.given import checked
 from slipway.jobs.words.images.containers import locked_torch, read_lock
@@ -39,7 +39,7 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     hardware = instance_type(target.instance_type)
     refuse_hardware(recipe, hardware)
     if job.array is not None:
-        if not takes_arrays(target):
+        if not platform_of(target).TAKES_ARRAYS:
             raise DoesNotFit(
                 f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; "
                 "only Slurm does",

@@ -128,40 +128,27 @@ def steady_rate(curve: Sequence[Point]) -> tuple[float, int]:
 
 def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
     """Return the recipe's settings: the `--set key=value` of the first command that has any."""
-    for words in _commands(detail):
-        pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--set"]
-        if pairs:
-            return dict(pair.partition("=")[::2] for pair in pairs)
+    for words in _nested(detail):
+        if isinstance(words, list) and all(isinstance(each, str) for each in words):
+            pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--set"]
+            if pairs:
+                return dict(pair.partition("=")[::2] for pair in pairs)
     return {}
 
 
 def processes_of(detail: Mapping[str, Any]) -> int | None:
-    """Return the processes per node that the launchers were given."""
-    for name, value in _variables(detail):
-        if name == variables.PROCESSES_PER_NODE and value.isdecimal() and int(value):
-            return int(value)
+    """Return the processes per node that the launchers were given, in a variable as AWS lists it."""
+    for each in _nested(detail):
+        if isinstance(each, Mapping) and each.get("name") == variables.PROCESSES_PER_NODE:
+            value = each.get("value")
+            if isinstance(value, str) and value.isdecimal() and int(value):
+                return int(value)
     return None
 
 
-def _variables(value: object) -> Iterator[tuple[str, str]]:
-    """Yield the environment variables that AWS lists as {name, value}."""
-    if isinstance(value, Mapping):
-        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
-            yield value["name"], value["value"]
-        for each in value.values():
-            yield from _variables(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _variables(each)
-
-
-def _commands(value: object) -> Iterator[list[str]]:
-    if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _commands(each)
-    elif isinstance(value, list):
-        if value and all(isinstance(each, str) for each in value):
-            yield value
-        else:
-            for each in value:
-                yield from _commands(each)
+def _nested(value: object) -> Iterator[object]:
+    """Yield the value and everything in it."""
+    yield value
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in inside:
+        yield from _nested(each)

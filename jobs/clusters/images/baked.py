@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, no_answer, reader
+from slipway.jobs.cloud.aws import Unanswered, answered, ask, ask_all, client, no_answer, reader
 from slipway.jobs.cloud.deployed import ask_parameter
 from slipway.jobs.clusters.images.baking import find_bakeries
 from slipway.jobs.words.images.amis import (
@@ -56,10 +56,10 @@ class DescribedAmi:
 
 def find_images(region: str | None) -> AmiFacts:
     ec2, ssm = reader("ec2", region), reader("ssm", region)
-    found = _all(ssm, "GetParametersByPath", "Parameters", Path=AMIS, Recursive=True)
-    parameters = {each["Name"]: each["Value"] for each in found if image_of(each["Name"])}
+    found = ask_all(ssm, "GetParametersByPath", "Parameters", Path=AMIS, Recursive=True)
+    parameters = {each["Name"]: each["Value"] for each in answered(found) if image_of(each["Name"])}
     ours = [{"Name": "tag-key", "Values": [IMAGE_TAG]}]
-    tagged = _all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=ours)
+    tagged = answered(ask_all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=ours))
     known = {each["ImageId"] for each in tagged}
     others = [ami_id for ami_id in sorted({*parameters.values()}) if ami_id not in known]
     named: list[Mapping[str, Any]] = []
@@ -67,10 +67,10 @@ def find_images(region: str | None) -> AmiFacts:
         answer = ask(ec2, "DescribeImages", ImageIds=[ami_id])
         named += [] if isinstance(answer, Unanswered) else answer["Images"]
     alive = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
-    reservations = _all(ec2, "DescribeInstances", "Reservations", Filters=alive)
-    instances = [each for reservation in reservations for each in reservation["Instances"]]
+    reservations = ask_all(ec2, "DescribeInstances", "Reservations", Filters=alive)
+    instances = [each for reservation in answered(reservations) for each in reservation["Instances"]]
     bakeries = find_bakeries(region)
-    newest = _all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
+    newest = ask_all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
     return AmiFacts(
         amis=[*tagged, *named],
         parameters=parameters,
@@ -79,7 +79,7 @@ def find_images(region: str | None) -> AmiFacts:
             LaunchTemplate(
                 name=each["LaunchTemplateName"], image=each["LaunchTemplateData"].get("ImageId", "")
             )
-            for each in newest
+            for each in answered(newest)
         ],
         instances={instance["InstanceId"]: instance["ImageId"] for instance in instances},
     )
@@ -152,13 +152,6 @@ def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, 
     return (*sorted(templates), *sorted(instances))
 
 
-def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-    found = ask_all(client, operation, key, **arguments)
-    if isinstance(found, Unanswered):
-        raise no_answer(found)
-    return list(found)
-
-
 # The AMI in use: which one it is, what it holds, and how to use another. Image Builder writes the id of a
 # good bake into the image's parameter; the manifest, another parameter, is written here.
 
@@ -190,10 +183,7 @@ def is_of(manifest: AmiManifest, bakery: Bakery) -> bool:
 
 def current_ami(bakery: Bakery) -> str | None:
     """Return the id of the AMI that stacks use."""
-    ami_id = ask_parameter(bakery.ami_parameter, bakery.region)
-    if isinstance(ami_id, Unanswered):
-        raise no_answer(ami_id)
-    return ami_id
+    return answered(ask_parameter(bakery.ami_parameter, bakery.region))
 
 
 def previous_ami(bakery: Bakery, current: str) -> str | None:

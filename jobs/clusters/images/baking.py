@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, no_answer, reader
+from slipway.jobs.cloud.aws import Unanswered, answered, ask, ask_all, reader
 from slipway.jobs.cloud.deployed import ask_parameter
 from slipway.jobs.submit.logs import LogReader
 from slipway.jobs.words.errors import SlipwayError
@@ -56,9 +56,7 @@ class BakeProgress:
 
 def find_bakery(image: str, region: str | None) -> Bakery:
     name = bakery_parameter(image)
-    found = ask_parameter(name, region)
-    if isinstance(found, Unanswered):
-        raise no_answer(found)
+    found = answered(ask_parameter(name, region))
     if found is not None:
         return decode_bakery(found, parameter=name)
     known = [bakery.name for bakery in find_bakeries(region)]
@@ -72,9 +70,7 @@ def find_bakery(image: str, region: str | None) -> Bakery:
 
 def find_bakeries(region: str | None) -> list[Bakery]:
     found = ask_all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=BAKERIES)
-    if isinstance(found, Unanswered):
-        raise no_answer(found)
-    return [decode_bakery(each["Value"], parameter=each["Name"]) for each in found]
+    return [decode_bakery(each["Value"], parameter=each["Name"]) for each in answered(found)]
 
 
 def bake_request(bakery: Bakery, latest_image: str) -> BakeRequest:
@@ -101,11 +97,11 @@ def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
         "imageSummaryList",
         imagePipelineArn=bakery.pipeline_arn,
     )
-    if isinstance(found, Unanswered):
-        raise no_answer(found)
     # An image's ARN ends with the number of its build.
     return sorted(
-        found, key=lambda each: (each["dateCreated"], int(each["arn"].rpartition("/")[2])), reverse=True
+        answered(found),
+        key=lambda each: (each["dateCreated"], int(each["arn"].rpartition("/")[2])),
+        reverse=True,
     )
 
 
@@ -211,9 +207,7 @@ def parameter_value(parent: str, region: str) -> str | Unanswered:
 
 def newest_release(parent: str, region: str) -> str:
     """Return the serial of Canonical's newest release, after checking that its own parameter exists."""
-    found = find_parent(parent, region)
-    if isinstance(found, Unanswered):
-        raise no_answer(found)
+    found = answered(find_parent(parent, region))
     if found.serial is None:
         raise SlipwayError(
             f"{found.ami_id} is called '{found.name}', which names no release of Canonical's",

@@ -6,19 +6,18 @@ its own, apart from the user's.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.containers.runtime import disk
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, our_measurements
 from slipway.jobs.estimate.evidence.nearest import Evidence
 from slipway.jobs.estimate.evidence.published_rows import decode_published
 from slipway.jobs.estimate.prices import Rate, decode_rates, known_rates
+from slipway.jobs.platforms.on_nodes import alone
 from slipway.jobs.words.errors import SlipwayError
 
 _MOST_BYTES = 32 << 20
@@ -80,8 +79,9 @@ def update(file: OwnFile, change: Callable[[str], str]) -> Path:
     """Change a file under a lock, atomically: `change` gets the old text and returns the new."""
     path = own_path(file)
     try:
-        with _alone(path):
-            _replace(path, change(_read(file)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(path.with_name(f".{path.name}.lock")):
+            disk.replace_file(path, change(_read(file)).encode(), token=str(os.getpid()))
     except OSError as error:
         raise Unreadable(
             f"{path}: {error.strerror or error}", hint="make it a file that you may use"
@@ -102,27 +102,3 @@ def _read(file: OwnFile) -> str:
         return ""
     except UnusableFile as error:
         raise Unreadable(error.message, hint=error.hint) from None
-
-
-def _replace(path: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

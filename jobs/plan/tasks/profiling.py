@@ -85,18 +85,12 @@ class Profiler:
         for group in groups:
             self._keep_fastest(self._strategies(group, fitted))
 
-    def _one_of_each_kind(self, groups: Iterable[TaskGroup]) -> Iterator[TaskGroup]:
-        """Yield for each model the group with the most rows, which shows a technique's effect best."""
+    def _one_of_each_kind(self, groups: Iterable[TaskGroup]) -> Iterable[TaskGroup]:
+        """Return for each model the group with the most rows, which shows a technique's effect best."""
         kinds: dict[str, TaskGroup] = {}
-        for group in groups:
-            before = kinds.get(group.kind)
-            if before is None or self._rows(group) > self._rows(before):
-                kinds[group.kind] = group
-        yield from kinds.values()
-
-    def _rows(self, group: TaskGroup) -> int:
-        facts = self._facts(group)
-        return 0 if facts is None else facts.rows
+        for group in sorted(groups, key=lambda each: (self._told(each) or {}).get("rows") or 0, reverse=True):
+            kinds.setdefault(group.kind, group)
+        return kinds.values()
 
     def _try_alone(self, group: TaskGroup) -> None:
         count = min(self.counts)

@@ -68,7 +68,7 @@ SERVICE = "AWS Batch"
 ENTERED_AS = None
 _CLOSED = "DISABLED"  # the state of a queue that refuses new jobs
 _MOST_DESCRIBED = 100  # of DescribeContainerInstances (API reference)
-TAKES_IMAGES = True
+TAKES_ARRAYS, TAKES_IMAGES = False, True
 
 
 class NoImage(SlipwayError):

@@ -53,6 +53,7 @@ __all__ = [
 MpiPrepared = Prepared[MpiTarget, CommandRequest]
 
 SERVICE = "Systems Manager"
+TAKES_ARRAYS = TAKES_IMAGES = False
 ENTERED_AS = USER  # sshd of a node accepts no other user
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 

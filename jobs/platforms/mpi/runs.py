@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, reader
+from slipway.jobs.cloud.aws import Unanswered, answered, ask, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_command, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
 from slipway.jobs.platforms.on_clusters import listed_once, read_request
@@ -177,9 +177,8 @@ def _exit_code(invocation: Mapping[str, Any]) -> int | None:
 
 
 def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
-    found = find_command(job_id, target.region)
-    if isinstance(found, Unanswered):  # no answer does not mean no job: it would be sent again
-        raise no_answer(found)
+    # No answer does not mean no job: it would be sent again.
+    found = answered(find_command(job_id, target.region))
     return found if found and found["DocumentName"] == target.run_document else None
 
 

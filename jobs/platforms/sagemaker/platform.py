@@ -49,7 +49,7 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 SageMakerPrepared = Prepared[SageMakerTarget, SageMakerRequest]
 
 SERVICE = "SageMaker"
-TAKES_IMAGES = True
+TAKES_ARRAYS, TAKES_IMAGES = False, True
 _S3 = "s3://"
 _IMAGE = re.compile(
     r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+):(?P<tag>.+)"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs import output
 from slipway.jobs.cli import up
 from slipway.jobs.clusters.raising import missing_steps
 from tests.jobs.clusters.preflight.test_checks import CLUSTER, READY, need
@@ -167,7 +168,8 @@ def test_run_offers_to_bring_up_a_declared_cluster_to_whoever_can_be_asked(
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").touch()
     asked: list[str] = []
-    monkeypatch.setattr(up, "can_ask", lambda: True)
+    for module in (up, output):
+        monkeypatch.setattr(module, "can_ask", lambda: True)
 
     def agree(question: str) -> bool:
         asked.append(question)

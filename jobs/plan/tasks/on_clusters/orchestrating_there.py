@@ -11,8 +11,9 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from slipway.containers.runtime.checkpoint import manifest
@@ -176,36 +177,26 @@ def _make_plan(there: TasksThere, code: PackedProject, time_limit: float) -> Non
 
 
 def _run(there: TasksThere, made: Plan) -> Ledger:
-    journal, brought_back = PlanJournal(there.journal_file), BroughtBack(there)
+    journal, seen = PlanJournal(there.journal_file), partial(_bring_trained_back, there, made)
     executor = ClusterExecutor(
-        pools=made.pools,
-        tag=there.plan_file.stem,
-        say=there.say,
-        complete=InBucket.of(made, there.tasks, there.clusters),
+        pools=made.pools, tag=there.plan_file.stem, say=there.say, complete=_completed_in(there, made)
     )
     with journal.opened() as events:
         began = events[0].at if events else time.time()
-        run = PlanRun(
-            made, world_of(executor, journal, began, lambda ledger: brought_back.look(ledger, made)), events
-        )
-        brought_back.look(run.ledger, made)
+        run = PlanRun(made, world_of(executor, journal, began, seen), events)
+        seen(run.ledger)
         return run.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class BroughtBack:
-    """Bring each task's model back once it is trained."""
-
-    there: TasksThere
-
-    def look(self, ledger: Ledger, made: Plan) -> None:
-        targets = {cluster.name: cluster.target for cluster in self.there.clusters}
-        for task in self.there.tasks:
-            standing = ledger.jobs.get(task.name)
-            if standing and standing.stage is JobStage.SUCCEEDED and not is_trained(task):
-                pool = made.pools[standing.stints[-1].assignment.pool]
-                bring_back(task, targets[pool.cluster])
-                mark_trained(task)
+def _bring_trained_back(there: TasksThere, made: Plan, ledger: Ledger) -> None:
+    """Bring the model of each task back once it is trained."""
+    targets = {cluster.name: cluster.target for cluster in there.clusters}
+    for task in there.tasks:
+        standing = ledger.jobs.get(task.name)
+        if standing and standing.stage is JobStage.SUCCEEDED and not is_trained(task):
+            pool = made.pools[standing.stints[-1].assignment.pool]
+            bring_back(task, targets[pool.cluster])
+            mark_trained(task)
 
 
 def _end(name: str, ledger: Ledger, made: Plan) -> TaskEnd:
@@ -238,7 +229,7 @@ def plan_there(
     time_limit: float,
 ) -> Plan:
     """Plan the tasks over the clusters from their strategies there."""
-    source = f"/{code.digest}.tar.gz"  # without a bucket: InBucket adds it
+    source = f"/{code.digest}.tar.gz"  # without a bucket: _completed_in adds it
     jobs = [
         PlanJob(
             name=task.name,
@@ -275,24 +266,19 @@ def _job_name(name: str, began: float) -> str:
     return f"{stem}-{int(began):x}"
 
 
-@dataclass(frozen=True, slots=True)
-class InBucket:
-    """Complete a task's job with what depends on its cluster: where its code and its checkpoints lie."""
+def _completed_in(there: TasksThere, made: Plan) -> Callable[[Job, Target], Job]:
+    """Return what completes a job with what depends on its cluster: where its code and checkpoints lie."""
+    tasks = {task.name: task for task in there.tasks}
+    keys = {each.job.name: checkpoints_key(tasks[each.name]) for each in made.jobs if each.job}
+    ranks = {cluster.name: cluster.ranks_per_node for cluster in there.clusters}
 
-    clusters: Mapping[str, TaskCluster]
-    keys: Mapping[str, str]  # of checkpoints, by job name
-
-    @classmethod
-    def of(cls, made: Plan, tasks: Sequence[Task], clusters: Sequence[TaskCluster]) -> InBucket:
-        by_name = {task.name: task for task in tasks}
-        keys = {job.job.name: checkpoints_key(by_name[job.name]) for job in made.jobs if job.job}
-        return cls({cluster.name: cluster for cluster in clusters}, keys)
-
-    def __call__(self, job: Job, target: Target) -> Job:
+    def completed(job: Job, target: Target) -> Job:
         digest = job.settings["source"].rpartition("/")[2].partition(".")[0]
         return replace(
             job,
             settings={**job.settings, "source": project_url(digest, target)},
-            checkpoints=checkpoints_url(self.keys[job.name], target),
-            processes_per_node=self.clusters[target.name].ranks_per_node,
+            checkpoints=checkpoints_url(keys[job.name], target),
+            processes_per_node=ranks[target.name],
         )
+
+    return completed

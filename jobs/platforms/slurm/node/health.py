@@ -19,9 +19,8 @@ from slipway.containers.runtime.launch import gpus
 from slipway.containers.runtime.launch.assignment import count_devices
 from slipway.containers.runtime.launch.supervise import is_taken_back
 from slipway.jobs.platforms.slurm.node import programs
-from slipway.jobs.platforms.slurm.node.launch import own_instance_type
+from slipway.jobs.platforms.slurm.node.launch import own_accelerator
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
-from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import UNFIT
 
@@ -57,22 +56,19 @@ def check_node(where: SlurmNodePaths, facts: SlurmNodeFacts) -> int:
 
 def findings(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Iterator[str]:
     """Yield everything that is less than the instance type promises."""
-    hardware = own_instance_type(facts)
-    family = family_of(hardware) if hardware else None
+    family, devices = own_accelerator(facts)
     missing = []
-    if hardware and family and hardware.accelerator:
-        pattern = ACCELERATOR_FILES[family.files]
-        missing.append((family.files, count_devices(pattern, where.root), hardware.accelerator.count))
+    if family:
+        missing.append((family.files, count_devices(ACCELERATOR_FILES[family.files], where.root), devices))
     missing.append(("EFA", count_devices(_EFA_FILES, where.root), facts.efa_interfaces or 0))
     few = [f"{count} of {wanted} {name} devices" for name, count, wanted in missing if count < wanted]
     yield from few
-    if few or hardware is None or hardware.accelerator is None or family is None:
+    if few or family is None:
         return
-    if family.all_reduce_floor_gb_s and hardware.accelerator.count > 1:
-        ranks = hardware.accelerator.count * family.ranks_per_device
-        yield from _slow_collectives(where, ranks, family.all_reduce_floor_gb_s)
+    if family.all_reduce_floor_gb_s and devices > 1:
+        yield from _slow_collectives(where, devices * family.ranks_per_device, family.all_reduce_floor_gb_s)
     if family.files == "nvidia":
-        yield from gpus.findings(hardware.accelerator.count, where.root)
+        yield from gpus.findings(devices, where.root)
 
 
 def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterator[str]:

@@ -20,7 +20,7 @@ from slipway.jobs.platforms.slurm.node.allocation import Allocation
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.platforms.slurm.node.train import TrainWords
 from slipway.jobs.platforms.slurm.request import asked_gres, grace_seconds
-from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.hardware import Family, family_of
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.launch_environment import SETTING_OPTION
@@ -48,7 +48,6 @@ class LaunchAttempt:
     python: RankPython
     module: str
     has_steps: bool  # the recipe can be told to end after a few steps
-    compiler: str
     scratch: Path  # of this attempt: on the main node, or where a container finds it too
 
     @property
@@ -68,11 +67,14 @@ class LaunchAttempt:
     def ranks_per_node(self) -> int:
         if self.words.ranks_per_node:
             return self.words.ranks_per_node
-        hardware = own_instance_type(self.facts)
-        family = family_of(hardware) if hardware else None
-        if self.is_stand_in or family is None or hardware is None or hardware.accelerator is None:
-            return 1
-        return hardware.accelerator.count * family.ranks_per_device
+        family, devices = own_accelerator(self.facts)
+        return devices * family.ranks_per_device if family and not self.is_stand_in else 1
+
+    @property
+    def compiles_graphs(self) -> bool:
+        """Return True if the ranks' graphs go through Neuron's compiler."""
+        family, _ = own_accelerator(self.facts)
+        return family is not None and family.device == "neuron" and not self.is_stand_in
 
 
 def container_of(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> str | None:
@@ -82,6 +84,14 @@ def container_of(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords
 
 def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
     return find_instance_type(facts.instance_type or "")
+
+
+def own_accelerator(facts: SlurmNodeFacts) -> tuple[Family | None, int]:
+    """Return the family of the node's accelerators that a job can train on, and their number."""
+    hardware = own_instance_type(facts)
+    if hardware is None or hardware.accelerator is None:
+        return None, 0
+    return family_of(hardware), hardware.accelerator.count
 
 
 # pyxis (NVIDIA/pyxis v0.20.0, README.md): variables of the image take precedence over the node's, except
@@ -133,16 +143,9 @@ def launch_command(attempt: LaunchAttempt) -> list[str]:
     words = [word for name, value in settings.items() for word in (SETTING_OPTION, f"{name}={value}")]
     python = _CONTAINERS_PYTHON if attempt.container else attempt.python.program
     launcher = [python, "-m", LAUNCHER, "--module", attempt.module, "--", *words]
-    if attempt.words.phase != COMPILE or not compiles_graphs(attempt):
+    if attempt.words.phase != COMPILE or not attempt.compiles_graphs:
         return launcher
     return [str(Path(attempt.python.program).parent / COMPILER), *launcher]
-
-
-def compiles_graphs(attempt: LaunchAttempt) -> bool:
-    """Return True if the ranks' graphs go through Neuron's compiler."""
-    hardware = own_instance_type(attempt.facts)
-    family = family_of(hardware) if hardware else None
-    return family is not None and family.device == "neuron" and not attempt.is_stand_in
 
 
 def node_environment(attempt: LaunchAttempt, neuron: Mapping[str, str]) -> dict[str, str]:
@@ -184,6 +187,7 @@ def thrown_away(attempt: LaunchAttempt) -> Path:
 def _of_hand(attempt: LaunchAttempt) -> dict[str, str]:
     """Return the variables that a request would set, for a script that a person gave to sbatch."""
     facts, seconds = attempt.facts, attempt.allocation.seconds
+    family, devices = own_accelerator(facts)
     shared = attempt.where.below(facts.shared)
     told = {
         variables.JOB: attempt.words.model,
@@ -196,21 +200,11 @@ def _of_hand(attempt: LaunchAttempt) -> dict[str, str]:
         "AWS_REGION": facts.region,
         variables.TIMEOUT_SECONDS: str(seconds) if seconds else None,
         variables.GRACE_SECONDS: str(grace_seconds(seconds)) if seconds else None,
-        **_hardware(facts),
+        variables.ACCELERATOR: family.files if family else None,
+        variables.ACCELERATORS: str(devices) if family else None,
+        variables.EFA_INTERFACES: str(facts.efa_interfaces or 0) if family else None,
     }
     return {name: value for name, value in told.items() if value is not None}
-
-
-def _hardware(facts: SlurmNodeFacts) -> dict[str, str | None]:
-    hardware = own_instance_type(facts)
-    family = family_of(hardware) if hardware else None
-    if hardware is None or family is None or hardware.accelerator is None:
-        return {}
-    return {
-        variables.ACCELERATOR: family.files,
-        variables.ACCELERATORS: str(hardware.accelerator.count),
-        variables.EFA_INTERFACES: str(facts.efa_interfaces or 0),
-    }
 
 
 # The record of a compile job, with which a run must agree: the same settings, and no graph that failed.

@@ -32,13 +32,6 @@ class UnknownCompiler(SlipwayError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NeuronVariable:
-    name: str
-    value: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NeuronNode:
     """Describes what the values depend on."""
 
@@ -79,8 +72,8 @@ _FOR_OLD_KERNELS = {
 }
 
 
-def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
-    """Return the variables of every rank on this node."""
+def neuron_variables(node: NeuronNode) -> Mapping[str, tuple[str, str]]:
+    """Return the value and the reason of each variable that every rank on this node gets."""
     if ".".join(node.compiler.split(".")[:2]) not in RELEASES:
         known = ", ".join(f"{version} (SDK {release})" for version, release in RELEASES.items())
         raise UnknownCompiler(
@@ -90,7 +83,7 @@ def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
     found = re.match(r"([0-9]+)\.([0-9]+)", node.kernel)
     kernel = (int(found[1]), int(found[2])) if found else (0, 0)
     has_old_kernel = node.has_efa and kernel < _FORK_SAFE_SINCE
-    table = {
+    return {
         "NEURON_RT_ROOT_COMM_ID": (
             f"{node.main_address}:{ROOT_PORT}",
             "ranks of several nodes meet there; the runtime's guide calls it mandatory for collectives",
@@ -122,9 +115,6 @@ def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
             "glibc gives each of a hundred threads an arena, and 32 ranks run out of the node's memory",
         ),
     }
-    return tuple(
-        NeuronVariable(name=name, value=value, reason=reason) for name, (value, reason) in table.items()
-    )
 
 
 def cache_folder(root: str, compiler: str, flags: str = FLAGS) -> str:
@@ -165,7 +155,7 @@ def describe(where: SlurmNodePaths, facts: SlurmNodeFacts) -> str:
         main_address="MAIN_NODE",
         cache=cache_folder(cache_root(facts), compiler),
     )
-    set_ = [f"# {each.reason}\nexport {each.name}='{each.value}'" for each in neuron_variables(node)]
-    names = {each.name for each in neuron_variables(node)}
-    left = [f"# {name} is not set: {reason}" for name, reason in LEFT_OUT.items() if name not in names]
-    return "\n".join([*set_, *left])
+    found = neuron_variables(node)
+    lines = [f"# {reason}\nexport {name}='{value}'" for name, (value, reason) in found.items()]
+    lines += [f"# {name} is not set: {reason}" for name, reason in LEFT_OUT.items() if name not in found]
+    return "\n".join(lines)

@@ -5,15 +5,14 @@ Also cancels jobs.
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.platforms.on_nodes import PROGRAM, write_whole
+from slipway.jobs.platforms.on_nodes import PROGRAM, alone, write_whole
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.allocation import FINAL
 from slipway.jobs.platforms.slurm.node.attempts import merge, read_accounts, read_queue, remembered
@@ -46,7 +45,8 @@ def read_request(s3: Any, bucket: str, key: str, digest: str) -> SlurmJob:
 def submit_once(job: SlurmJob, folder: Path, slurm_version: str | None = None) -> str:
     """Submit each batch that Slurm does not have yet; return the id of the last, which is the job's."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    # A second login session could submit the same between our question and our sbatch.
+    with alone(folder / ".lock"):
         known = _known(folder, slurm_version)
         waits_for = [job_id for job_id in job.depends_on if _is_awaited(job_id, known)]
         last = ""
@@ -54,17 +54,6 @@ def submit_once(job: SlurmJob, folder: Path, slurm_version: str | None = None) -
             last = _find(known, job.name, batch.phase) or _send(folder, job, batch, waits_for, slurm_version)
             waits_for = [*waits_for, last] if _is_awaited(last, known) else waits_for
         return last
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second login session from submitting the same between our question and our sbatch."""
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _known(folder: Path, slurm_version: str | None) -> list[SlurmRecord]:

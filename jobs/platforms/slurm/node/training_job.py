@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
@@ -25,7 +25,6 @@ from slipway.jobs.platforms.slurm.node.launch import (
     Compiled,
     CompileTally,
     LaunchAttempt,
-    compiles_graphs,
     container_of,
     launch_command,
     node_environment,
@@ -71,103 +70,69 @@ def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> in
     open_folders(folders_of_all(where, facts))
     allocation = read_allocation(os.environ)
     note = _begin(words, allocation)
-    attempt = TrainingAttempt(
-        where=where,
-        facts=facts,
-        words=words,
-        allocation=allocation,
-        number=note.number,
-        log=JobLog(facts, f"{words.model}/{note.job}-{note.phase}-{note.number}"),
-    )
+    log = JobLog(facts, f"{words.model}/{note.job}-{note.phase}-{note.number}")
+    # A container has no other folders.
+    shared = where.below(f"{facts.shared}/{ATTEMPTS_FOLDER}") if container_of(where, facts, words) else None
     try:
-        end = attempt.run(heard)
+        if note.number > words.attempts:  # Slurm itself requeues what its nodes lost
+            raise AttemptsOver(f"attempt {note.number} is one more than the {words.attempts} of this job")
+        with scratch(_SCRATCH, shared) as folder:
+            module, has_steps = _recipe(words)
+            attempt = LaunchAttempt(
+                where=where,
+                facts=facts,
+                words=words,
+                allocation=allocation,
+                number=note.number,
+                python=rank_python(where.root),
+                module=module,
+                has_steps=has_steps,
+                scratch=folder,
+            )
+            end = _run(attempt, log, heard)
     except SlipwayError as error:
-        attempt.log.say(f"[run] error: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        log.say(f"[run] error: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         end = StepEnd(code=error.exit_code, was_warned=False, was_ended=False)
     code = RETRY_EXIT_CODE if end.was_warned and end.code else end.code
     resumes = code == RETRY_EXIT_CODE and not end.was_ended and note.number < words.attempts
-    _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes), attempt.log.say)
-    attempt.say_ending(code, end, resumes=resumes)
-    attempt.log.close()
+    _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes), log.say)
+    which = f"attempt {note.number} of {words.attempts}"
+    if resumes:
+        why = "its time was over" if end.was_warned else "its machines failed it"
+        log.say(f"[run] {which} ended: {why}; the job goes back to the queue, and the next attempt resumes")
+    else:
+        log.say(f"[run] {'error: ' if code else ''}{words.model} ended with exit code {code}, {which}")
+    log.close()
     if resumes:
         requeue(allocation.job, lambda line: print(line, file=sys.stderr, flush=True))
     return code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingAttempt:
-    """Hold one attempt of a job on its first node, and the log that says how it goes."""
+def _run(attempt: LaunchAttempt, log: JobLog, heard: Heard) -> StepEnd:
+    """Find everything that is wrong with the job before a rank starts on any node, and run the ranks."""
+    nodes = attempt.allocation.nodes
+    refuse_split(attempt.words.settings, attempt.ranks_per_node * nodes, f"{nodes} nodes")
+    compiler = installed_compiler(attempt.python) if attempt.compiles_graphs else NO_COMPILER
+    graphs = Graphs(attempt=attempt, compiler=compiler)
+    graphs.begin(log.say)
+    log.say(
+        f"[run] {nodes} hosts, {attempt.ranks_per_node} ranks each: {', '.join(attempt.allocation.hosts)}"
+    )
+    log.say(f"[run] ranks run {_ground(attempt)}")
 
-    where: SlurmNodePaths
-    facts: SlurmNodeFacts
-    words: TrainWords
-    allocation: Allocation
-    number: int
-    log: JobLog
+    def hear(line: str) -> None:
+        graphs.tally.hear(line)
+        log.say(line)
 
-    def run(self, heard: Heard) -> StepEnd:
-        if self.number > self.words.attempts:  # Slurm itself requeues what its nodes lost
-            raise AttemptsOver(
-                f"attempt {self.number} is one more than the {self.words.attempts} of this job"
-            )
-        image = container_of(self.where, self.facts, self.words)
-        # A container has no other folders.
-        shared = self.where.below(f"{self.facts.shared}/{ATTEMPTS_FOLDER}") if image else None
-        with scratch(_SCRATCH, shared) as folder:
-            attempt = self._prepare(folder)
-            tally = CompileTally()
-            graphs = Graphs(attempt=attempt, tally=tally)
-            graphs.begin(self.log.say)
-            hosts = ", ".join(self.allocation.hosts)
-            self.log.say(f"[run] {self.allocation.nodes} hosts, {attempt.ranks_per_node} ranks each: {hosts}")
-            self.log.say(f"[run] ranks run {_ground(attempt)}")
-
-            def hear(line: str) -> None:
-                tally.hear(line)
-                self.log.say(line)
-
-            end = run_step(
-                SrunStep(
-                    words=srun_words(self.allocation.nodes, step_options(attempt), launch_command(attempt)),
-                    environment=node_environment(attempt, graphs.variables()),
-                    job=self.allocation.job,
-                    exit_file=attempt.exit_file,
-                ),
-                hear,
-                heard,
-            )
-            graphs.end(end.code)
-            return end
-
-    def _prepare(self, folder: Path) -> LaunchAttempt:
-        """Find everything that is wrong with the job before a rank starts on any node."""
-        module, has_steps = _recipe(self.words)
-        python, nodes = rank_python(self.where.root), self.allocation.nodes
-        attempt = LaunchAttempt(
-            where=self.where,
-            facts=self.facts,
-            words=self.words,
-            allocation=self.allocation,
-            number=self.number,
-            python=python,
-            module=module,
-            has_steps=has_steps,
-            compiler=NO_COMPILER,
-            scratch=folder,
-        )
-        refuse_split(self.words.settings, attempt.ranks_per_node * nodes, f"{nodes} nodes")
-        return replace(attempt, compiler=installed_compiler(python)) if compiles_graphs(attempt) else attempt
-
-    def say_ending(self, code: int, end: StepEnd, *, resumes: bool) -> None:
-        which = f"attempt {self.number} of {self.words.attempts}"
-        if resumes:
-            why = "its time was over" if end.was_warned else "its machines failed it"
-            self.log.say(
-                f"[run] {which} ended: {why}; the job goes back to the queue, and the next attempt resumes"
-            )
-        else:
-            error = "error: " if code else ""
-            self.log.say(f"[run] {error}{self.words.model} ended with exit code {code}, {which}")
+    step = SrunStep(
+        words=srun_words(nodes, step_options(attempt), launch_command(attempt)),
+        environment=node_environment(attempt, graphs.variables()),
+        job=attempt.allocation.job,
+        exit_file=attempt.exit_file,
+    )
+    end = run_step(step, hear, heard)
+    graphs.end(end.code)
+    return end
 
 
 class AttemptsOver(SlipwayError):
@@ -231,12 +196,13 @@ def _ground(attempt: LaunchAttempt) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graphs:
     attempt: LaunchAttempt
-    tally: CompileTally
+    compiler: str
+    tally: CompileTally = field(default_factory=CompileTally)
 
     @property
     def cache(self) -> str:
         root = self.attempt.where.below(cache_root(self.attempt.facts))
-        return cache_folder(str(root), self.attempt.compiler)
+        return cache_folder(str(root), self.compiler)
 
     @property
     def record(self) -> Path:
@@ -244,16 +210,16 @@ class Graphs:
 
     def variables(self) -> Mapping[str, str]:
         """Return Neuron's variables; none if no graph is compiled."""
-        if not compiles_graphs(self.attempt):
+        if not self.attempt.compiles_graphs:
             return {}
         node = NeuronNode(
-            compiler=self.attempt.compiler,
+            compiler=self.compiler,
             kernel=os.uname().release,
             has_efa=bool(self.attempt.facts.efa_interfaces),
             main_address=Machine().own_address(),
             cache=self.cache,
         )
-        return {each.name: each.value for each in neuron_variables(node)}
+        return {name: value for name, (value, _) in neuron_variables(node).items()}
 
     def begin(self, say: Callable[[str], None]) -> None:
         """Remove the record that a compile job will replace, or check that a run matches what it compiled."""
@@ -265,7 +231,7 @@ class Graphs:
         compiled = read_record(self.record)
         if compiled is not None:
             refuse_otherwise(compiled, self._own())
-        elif compiles_graphs(self.attempt):
+        elif self.attempt.compiles_graphs:
             say(
                 f"[run] warning: nothing was compiled for {self.attempt.words.model}; its graphs are "
                 "compiled now, one by one, while all nodes are paid for: submit compile.slurm first"
@@ -278,7 +244,7 @@ class Graphs:
         shutil.rmtree(thrown_away(self.attempt), ignore_errors=True)
         if code:
             return
-        if compiles_graphs(self.attempt):
+        if self.attempt.compiles_graphs:
             self.tally.refuse_failures(self.attempt.allocation.nodes)
         write_record(self.record, self._own())
 
@@ -287,6 +253,6 @@ class Graphs:
             job=self.attempt.allocation.job,
             nodes=self.attempt.allocation.nodes,
             ranks_per_node=self.attempt.ranks_per_node,
-            compiler=self.attempt.compiler,
+            compiler=self.compiler,
             settings=dict(self.attempt.words.settings),
         )

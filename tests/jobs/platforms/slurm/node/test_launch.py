@@ -36,7 +36,6 @@ def attempt(root: Path, facts: SlurmNodeFacts = GPUS, *given: str) -> LaunchAtte
         python=RankPython(program="/opt/slipway/venv/bin/python", version="", variables={}),
         module="m",
         has_steps=True,
-        compiler="",
         scratch=root,
     )
 
