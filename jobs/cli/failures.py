@@ -29,6 +29,7 @@ _SIGN_IN = "sign in to AWS again (for example `aws sso login`), or use the yard:
 _FOR_AWS = "set AWS_PROFILE or sign in (for example `aws sso login`)"
 _CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
+_PAGE = "open a browser: a proxy, or this network's page to sign in, may answer in place of AWS"
 _CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
 _SIGNATURE = f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key"
 _ALLOW = f"use another AWS_PROFILE, or ask for this action to be allowed to you: {whole_policy()}"
@@ -46,6 +47,8 @@ AWS_HINTS = {
     "SSLError": "a proxy may replace certificates: name its own authority in AWS_CA_BUNDLE",
     "ReadTimeoutError": _REACH,
     "ConnectionClosedError": _REACH,
+    "HTTPClientError": _PAGE,
+    "ResponseParserError": _PAGE,
     "UnauthorizedSSOTokenError": _SIGN_IN,
     "SSOTokenLoadError": _SIGN_IN,
     "TokenRetrievalError": _SIGN_IN,
@@ -67,12 +70,15 @@ AWS_HINTS = {
 }
 
 
+_OF_BOTOCORE = ("botocore.exceptions", "botocore.parsers")
+
+
 def end(error: BaseException, *, debug: bool) -> int:
     """Report the error on stderr and return the exit code."""
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
     # By the name of the module, which need not be imported; before ENDINGS, since some of these are OSErrors.
-    if any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__):
+    if any(kind.__module__ in _OF_BOTOCORE for kind in type(error).__mro__):
         answer = (getattr(error, "response", None) or {}).get("Error", {})
         hint = next(
             (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""

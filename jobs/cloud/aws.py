@@ -25,7 +25,14 @@ _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 # botocore's names of what a network does.
 _NOT_REACHED = frozenset(
-    {"ConnectionClosedError", "ConnectTimeoutError", "EndpointConnectionError", "ReadTimeoutError"}
+    {
+        "ConnectionClosedError",
+        "ConnectTimeoutError",
+        "EndpointConnectionError",
+        "HTTPClientError",
+        "ReadTimeoutError",
+        "ResponseParserError",
+    }
 )
 
 ANY_PURPOSE = "PURPOSE"
@@ -119,7 +126,9 @@ def own_session() -> Any:
     """
     import botocore.session
 
-    return botocore.session.get_session()
+    session = botocore.session.get_session()
+    session.register("before-parse", _refuse_page)
+    return session
 
 
 @lru_cache(maxsize=64)
@@ -226,6 +235,19 @@ def _say(text: str) -> None:
     from slipway.jobs.output import say
 
     say(text)
+
+
+def _refuse_page(operation_model: Any, response_dict: Mapping[str, Any], **_: Any) -> None:
+    """Refuse a web page, which a proxy or a network's sign-in page sends in place of AWS's answer.
+
+    botocore would read it as an answer in which everything is missing.
+    """
+    body = response_dict["body"]
+    is_page = isinstance(body, bytes) and body.lstrip()[:14].lower().startswith((b"<html", b"<!doctype html"))
+    if is_page and response_dict["status_code"] not in SERVER_ERRORS:  # these are repeated
+        from botocore.exceptions import HTTPClientError
+
+        raise HTTPClientError(error=f"a web page answered {operation_model.name} in place of AWS")
 
 
 def _only_read(model: Any, **_: Any) -> None:

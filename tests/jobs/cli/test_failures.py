@@ -16,10 +16,12 @@ import pytest
 from botocore.exceptions import (
     ClientError,
     EndpointConnectionError,
+    HTTPClientError,
     NoCredentialsError,
     ProxyConnectionError,
     SSLError,
 )
+from botocore.parsers import ResponseParserError
 
 from slipway.jobs.cli import cli
 from slipway.jobs.cloud.aws import Unanswered, no_answer
@@ -139,6 +141,8 @@ def test_a_fault_of_our_own_is_told_and_its_traceback_kept_or_shown(
         ),
         (EndpointConnectionError(endpoint_url="https://batch.us-east-1.amazonaws.com/"), "check the network"),
         (ProxyConnectionError(proxy_url="http://proxy:3128"), "check HTTPS_PROXY and NO_PROXY"),
+        (HTTPClientError(error="a web page answered"), "open a browser"),
+        (ResponseParserError("invalid XML received"), "open a browser"),
         (SSLError(endpoint_url="https://a/", error="self-signed certificate in chain"), "AWS_CA_BUNDLE"),
     ],
 )

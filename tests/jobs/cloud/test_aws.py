@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import heapq
 import random
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.session import get_session
 from botocore.stub import Stubber
 
@@ -147,6 +150,30 @@ def test_an_endpoint_that_is_not_there_is_an_unanswered_too(
     answer = ask_all(reader("ec2", REGION), "DescribeVpcs", "Vpcs")
     assert isinstance(answer, Unanswered)
     assert (answer.action, answer.code) == ("ec2:DescribeVpcs", "EndpointConnectionError")
+
+
+@pytest.mark.parametrize("status", [200, 302, 403])
+@pytest.mark.parametrize(
+    ("service", "operation", "asked"),
+    [("batch", "DescribeJobs", {"jobs": ["j-1"]}), ("ec2", "DescribeVpcs", {})],
+)
+def test_a_web_page_in_place_of_an_answer_is_none(
+    yard_shell: RunningYard,
+    monkeypatch: pytest.MonkeyPatch,
+    service: str,
+    operation: str,
+    asked: dict[str, list[str]],
+    status: int,
+) -> None:
+    """A hotel's page to sign in says nothing about a job: botocore would read it as "there is none"."""
+    monkeypatch.setattr(aws, "own_session", lru_cache(aws.own_session.__wrapped__))
+    sent = SimpleNamespace(stream=lambda: [b"<!DOCTYPE html><html>Welcome"])
+    page = AWSResponse("", status, {"content-type": "text/html"}, sent)
+    aws.own_session().register("before-send", lambda **_: page)
+    answer = ask(reader(service, REGION), operation, **asked)
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.is_denied) == ("HTTPClientError", False)
+    assert f"a web page answered {operation} in place of AWS" in answer.message
 
 
 def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: RunningYard) -> None:
