@@ -15,7 +15,7 @@ from io import TextIOWrapper
 import click
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.jobs.cloud.aws import whole_policy
+from slipway.jobs.cloud.aws import SIGN_IN, SIGNED_OUT, whole_policy
 from slipway.jobs.output import complain, say
 from slipway.jobs.words.errors import InvalidConfig, NoAnswer, SlipwayError
 from slipway.jobs.words.installation import INSTALL_AGAIN, is_own_file
@@ -25,7 +25,7 @@ FAULT = 70  # EX_SOFTWARE of sysexits.h: an internal error, not the user's mista
 INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 READER_GONE = 141  # 128 + SIGPIPE
 
-_SIGN_IN = "sign in to AWS again (for example `aws sso login`), or use the yard: slipway yard up"
+_SIGN_IN = f"{SIGN_IN}, or use the yard: slipway yard up"
 _FOR_AWS = "set AWS_PROFILE or sign in (for example `aws sso login`)"
 _CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
@@ -36,6 +36,7 @@ _ALLOW = f"use another AWS_PROFILE, or ask for this action to be allowed to you:
 
 # By the name of botocore's exception, or by the error code in AWS's answer.
 AWS_HINTS = {
+    **dict.fromkeys(SIGNED_OUT, _SIGN_IN),
     "NoCredentialsError": _CREDENTIALS,
     "PartialCredentialsError": _CREDENTIALS,
     "CredentialRetrievalError": _CREDENTIALS,
@@ -49,12 +50,6 @@ AWS_HINTS = {
     "ConnectionClosedError": _REACH,
     "HTTPClientError": _PAGE,
     "ResponseParserError": _PAGE,
-    "UnauthorizedSSOTokenError": _SIGN_IN,
-    "SSOTokenLoadError": _SIGN_IN,
-    "TokenRetrievalError": _SIGN_IN,
-    "ExpiredToken": _SIGN_IN,
-    "ExpiredTokenException": _SIGN_IN,
-    "RequestExpired": _SIGN_IN,
     "AuthFailure": "check the credentials, and that the account has this region enabled",
     "InvalidAccessKeyId": "check the credentials, and AWS_ENDPOINT_URL",
     "InvalidClientTokenId": "check the credentials, and that the account has this region enabled",

@@ -7,6 +7,7 @@ Unanswered instead of raising, for callers that can go on without the answer.
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import random
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlparse
 
 from slipway.jobs.words.errors import NoAnswer
@@ -30,12 +31,31 @@ _NOT_REACHED = frozenset(
         "ConnectTimeoutError",
         "EndpointConnectionError",
         "HTTPClientError",
+        "ProxyConnectionError",
         "ReadTimeoutError",
         "ResponseParserError",
+        "SSLError",
     }
 )
+# What ends with the user's sign-in: codes of AWS's answers, and botocore's names.
+SIGNED_OUT = frozenset(
+    {
+        "CredentialRetrievalError",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "LoginRefreshRequired",
+        "LoginTokenLoadError",
+        "RequestExpired",
+        "SSOTokenLoadError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+    }
+)
+SIGN_IN = "sign in to AWS again (for example `aws sso login`)"
+_ASK_AGAIN_SECONDS = 15.0
 
 ANY_PURPOSE = "PURPOSE"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +65,7 @@ class Unanswered:
     action: str  # in IAM's spelling: ec2:DescribeRegions
     code: str
     message: str
+    passes: bool = False  # as why_later says
 
     @property
     def is_denied(self) -> bool:
@@ -74,6 +95,7 @@ def no_answer(answer: Unanswered, hint: str = "run the same command again") -> N
         answer.words,
         code=answer.code,
         hint=answer.remedy(otherwise=hint),
+        passes=answer.passes,
     )
 
 
@@ -83,12 +105,42 @@ def is_refusal(error: BaseException) -> bool:
     return (error.code if isinstance(error, NoAnswer) else answer.get("Code")) in _DENIED
 
 
-def may_answer_later(error: BaseException) -> bool:
-    """Return True if AWS was not reached, or failed itself: the caller need change nothing."""
+def why_later(error: BaseException) -> str | None:
+    """Return why AWS gave no answer, if it may give one later; None if the caller has to change something.
+
+    It may if it was not reached or failed itself, and after the user has signed in again. Keys in the
+    environment stay as they are.
+    """
     answer = getattr(error, "response", None) or {}
+    code = error.code if isinstance(error, NoAnswer) else answer.get("Error", {}).get("Code")
+    names = {code, type(error).__name__}
+    if names & SIGNED_OUT:
+        return None if os.environ.get("AWS_ACCESS_KEY_ID") else f"{error}; {SIGN_IN}"
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    name = error.code if isinstance(error, NoAnswer) else type(error).__name__
-    return name in _NOT_REACHED or status in SERVER_ERRORS or is_throttled(answer)
+    is_down = bool(names & _NOT_REACHED) or status in SERVER_ERRORS or is_throttled(answer)
+    return str(error) if is_down or (isinstance(error, NoAnswer) and error.passes) else None
+
+
+def outlast(asked: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
+    """Return the answer; while it may come later, ask again and say why once.
+
+    This is for what waits for hours: meanwhile a laptop sleeps, its network goes, and credentials expire. A
+    yard that is down does not come back.
+    """
+    until = now() + (DEADLINE_SECONDS if is_in_yard() else math.inf)
+    said = ""
+    while True:
+        try:
+            return asked()
+        except Exception as error:
+            why = why_later(error)
+            if why is None or now() > until:
+                raise
+        if why != said:
+            said = why
+            _say(f"AWS is asked again until it answers: {why}")
+        pause(_ASK_AGAIN_SECONDS)
+        forget_clients()
 
 
 def endpoint() -> str | None:
@@ -184,12 +236,17 @@ def session(region: str) -> Any:
     return boto3.Session(region_name=region)
 
 
-def forget_credentials() -> None:
-    """Make new clients read the credentials again; existing clients, and boto3's session, keep theirs."""
-    import boto3
-
+def forget_clients() -> None:
+    """Make the next clients read the credentials again; those that somebody holds keep theirs."""
     for made in (own_session, client, sender, reader):
         made.cache_clear()
+
+
+def forget_credentials() -> None:
+    """Forget clients, and boto3's default session."""
+    import boto3
+
+    forget_clients()
     boto3.setup_default_session()
 
 
@@ -222,6 +279,7 @@ def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
             action=f"{client.meta.service_model.signing_name}:{operation}",
             code=answer.get("Code") or type(error).__name__,
             message=answer.get("Message") or str(error),
+            passes=why_later(error) is not None,
         )
 
 

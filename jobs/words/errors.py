@@ -22,11 +22,15 @@ class SlipwayError(Exception):
 
 
 class NoAnswer(SlipwayError):
-    """AWS did not answer, and the caller cannot go on; `code` is AWS's error code, or botocore's name."""
+    """AWS did not answer, and the caller cannot go on; `code` is AWS's error code, or botocore's name.
 
-    def __init__(self, message: str, *, code: str, hint: str = "") -> None:
+    With `passes` it may answer later, though the caller changes nothing.
+    """
+
+    def __init__(self, message: str, *, code: str, hint: str = "", passes: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.code = code
+        self.passes = passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ClientError, ProxyConnectionError, SSLError
 from botocore.session import get_session
 from botocore.stub import Stubber
 
@@ -174,6 +175,42 @@ def test_a_web_page_in_place_of_an_answer_is_none(
     assert isinstance(answer, Unanswered)
     assert (answer.code, answer.is_denied) == ("HTTPClientError", False)
     assert f"a web page answered {operation} in place of AWS" in answer.message
+
+
+EXPIRED = ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "old"}}, "DescribeJobs")
+PORTAL = SSLError(endpoint_url="https://a/", error="self-signed certificate")
+AT_HOME = ProxyConnectionError(proxy_url="http://proxy.corp:3128")
+DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeJobs")
+FAILED = NoAnswer("logs:GetLogEvents gave no answer", code="ServiceUnavailableException", passes=True)
+
+
+@pytest.mark.parametrize("error", [EXPIRED, PORTAL, AT_HOME, FAILED], ids=lambda error: type(error).__name__)
+def test_what_waits_for_hours_outlasts_a_lost_network_and_an_expired_sign_in_and_says_it_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    before, coming = aws.own_session(), [error, error, None]
+
+    def asked() -> Any:
+        if trouble := coming.pop(0):
+            raise trouble
+        return aws.own_session()
+
+    assert aws.outlast(asked, pause=lambda _: None) is not before, "it reads the credentials again"
+    assert capsys.readouterr().err.count("AWS is asked again until it answers: ") == 1
+
+
+@pytest.mark.parametrize("error", [EXPIRED, DENIED, KeyError("lost")], ids=lambda error: type(error).__name__)
+def test_what_waits_for_hours_ends_at_once_where_no_waiting_helps(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "in the environment, which nobody can change any more")
+
+    def asked() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        aws.outlast(asked, pause=lambda _: pytest.fail("it waits"))
 
 
 def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: RunningYard) -> None:
