@@ -27,11 +27,15 @@ READER_GONE = 141  # 128 + SIGPIPE
 
 _SIGN_IN = f"{SIGN_IN}, or use the yard: slipway yard up"
 _FOR_AWS = "set AWS_PROFILE or sign in (for example `aws sso login`)"
+_NEW_KEYS = "export new keys; or unset AWS_ACCESS_KEY_ID, which comes first, and set AWS_PROFILE"
 _CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
 _PAGE = "open a browser: a proxy, or this network's page to sign in, may answer in place of AWS"
 _CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
-_SIGNATURE = f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key"
+_SIGNATURE = (
+    f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key, "
+    'or is of an earlier yard: eval "$(slipway yard env)"'
+)
 _ALLOW = f"use another AWS_PROFILE, or ask for this action to be allowed to you: {whole_policy()}"
 
 # By the name of botocore's exception, or by the error code in AWS's answer.
@@ -39,7 +43,6 @@ AWS_HINTS = {
     **dict.fromkeys(SIGNED_OUT, _SIGN_IN),
     "NoCredentialsError": _CREDENTIALS,
     "PartialCredentialsError": _CREDENTIALS,
-    "CredentialRetrievalError": _CREDENTIALS,
     "ProfileNotFound": "set AWS_PROFILE to a profile of your AWS configuration",
     "NoRegionError": "set AWS_REGION",
     "EndpointConnectionError": _REACH,
@@ -123,7 +126,9 @@ def _end_no_answer(error: NoAnswer) -> int:
 
 
 def _here(hint: str) -> str:
-    """Return the hint, or how to use the yard if one is running that this shell is not set up for."""
+    """Return the hint, or a better one for a shell that has keys, or lacks those of a running yard."""
+    if hint is _SIGN_IN and os.environ.get("AWS_ACCESS_KEY_ID"):
+        return _NEW_KEYS
     if hint is not _CREDENTIALS:
         return hint
     state = import_module("slipway.yard.state")  # imported by name, because the yard is a layer above jobs
@@ -163,6 +168,14 @@ def _end_click(error: click.ClickException) -> int:
 
 def _end_declined(_error: click.Abort) -> int:
     say("stopped: the question was not answered with yes")
+    return FAILED
+
+
+def _end_unanswered(_error: EOFError) -> int:
+    complain(
+        "a question could not be answered, because there is no terminal",
+        "run it in one; a profile with an MFA device asks for its code each hour, and SSO does not",
+    )
     return FAILED
 
 
@@ -217,6 +230,7 @@ ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
     (click.UsageError, _end_usage),
     (click.ClickException, _end_click),
     (click.Abort, _end_declined),
+    (EOFError, _end_unanswered),
     (KeyboardInterrupt, _end_interrupted),
     (BrokenPipeError, _end_reader_gone),
     (OSError, _end_system),

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlparse
 
-from slipway.jobs.words.errors import NoAnswer
+from slipway.jobs.words.errors import NoAnswer, SlipwayError
 from slipway.jobs.words.names import checked_region
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
@@ -145,7 +145,15 @@ def outlast(asked: Callable[[], T], pause: Callable[[float], None] = time.sleep)
 
 def endpoint() -> str | None:
     """Return the endpoint that the environment names; None means AWS itself."""
-    return os.environ.get("AWS_ENDPOINT_URL") or None
+    url = os.environ.get("AWS_ENDPOINT_URL")
+    if not url or os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return None
+    if not urlparse(url).hostname:
+        raise SlipwayError(
+            f"AWS_ENDPOINT_URL is '{url}'; allowed is an address such as http://127.0.0.1:5566",
+            hint='unset it for AWS; for the yard: eval "$(slipway yard env)"',
+        )
+    return url
 
 
 def own_region() -> str | None:
@@ -178,7 +186,9 @@ def own_session() -> Any:
     """
     import botocore.session
 
+    endpoint()  # botocore has no words for a wrong one
     session = botocore.session.get_session()
+    session.register("before-sign", _refuse_expired)
     session.register("before-parse", _refuse_page)
     return session
 
@@ -293,6 +303,18 @@ def _say(text: str) -> None:
     from slipway.jobs.output import say
 
     say(text)
+
+
+def _refuse_expired(request_signer: Any, **_: Any) -> None:
+    """Refuse keys that stay expired, such as the environment's, by a class: botocore has only a message."""
+    from botocore.exceptions import CredentialRetrievalError
+
+    keys = request_signer._credentials
+    try:
+        if keys is not None:
+            keys.get_frozen_credentials()
+    except RuntimeError as error:
+        raise CredentialRetrievalError(provider=keys.method, error_msg=str(error)) from None
 
 
 def _refuse_page(operation_model: Any, response_dict: Mapping[str, Any], **_: Any) -> None:

@@ -147,12 +147,33 @@ def test_a_fault_of_our_own_is_told_and_its_traceback_kept_or_shown(
     ],
 )
 def test_what_aws_refuses_is_told_with_what_to_do(
-    fail: Fail, error: Exception, hint: str, capsys: pytest.CaptureFixture[str]
+    fail: Fail,
+    error: Exception,
+    hint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     assert fail(error) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: AWS: ")
     assert hint in second
+
+
+def test_expired_keys_of_the_environment_are_not_mended_by_signing_in(
+    fail: Fail, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ASIA")
+    assert fail(ClientError({"Error": {"Code": "ExpiredToken", "Message": "old"}}, "ListStacks")) == 1
+    assert "unset AWS_ACCESS_KEY_ID" in capsys.readouterr().err
+
+
+def test_a_question_for_which_there_is_no_terminal_is_no_fault_of_ours(
+    fail: Fail, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """botocore asks for the code of an MFA device so."""
+    assert fail(EOFError()) == 1
+    assert "error: a question could not be answered, because there is no terminal" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from botocore.stub import Stubber
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
 from slipway.jobs.cloud.objects import find_object
-from slipway.jobs.words.errors import NoAnswer
+from slipway.jobs.words.errors import NoAnswer, SlipwayError
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 
@@ -211,6 +211,38 @@ def test_what_waits_for_hours_ends_at_once_where_no_waiting_helps(
 
     with pytest.raises(type(error)):
         aws.outlast(asked, pause=lambda _: pytest.fail("it waits"))
+
+
+def test_exported_keys_that_have_expired_are_told_as_such(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`aws configure export-credentials` exports this variable, too."""
+    monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", "2020-01-01T00:00:00Z")
+    for made in (reader, sender, client):
+        answer = ask(made("sts", REGION), "GetCallerIdentity")
+        assert isinstance(answer, Unanswered)
+        assert (answer.code, answer.passes) == ("CredentialRetrievalError", False)
+        assert "still expired" in answer.message
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:5566", "http://", "localhost:5566"])
+def test_an_endpoint_that_is_no_address_is_a_users_mistake(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    with pytest.raises(
+        SlipwayError, match=f"AWS_ENDPOINT_URL is '{url}'; allowed is an address such as http"
+    ):
+        reader("sts", REGION)
+
+
+def test_nothing_counts_as_free_where_aws_tools_do_not_heed_the_endpoint_of_the_yard(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert aws.is_in_yard()
+    monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "True")
+    assert reader("sts", REGION).meta.endpoint_url == "https://sts.us-east-1.amazonaws.com"
+    assert not aws.is_in_yard()
 
 
 def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: RunningYard) -> None:
