@@ -392,6 +392,7 @@ SAFE_TWICE = frozenset(
         "SetDesiredCapacity",
         "SetInstanceProtection",
         "TerminateJob",
+        "UploadPart",
     }
 )
 SERVER_ERRORS = frozenset({500, 502, 503, 504})
@@ -412,7 +413,7 @@ def is_throttled(response: Mapping[str, Any]) -> bool:
 def be_patient(client: Any, say: Callable[[str], None], safe_twice: AbstractSet[str] = frozenset()) -> None:
     """Make a client wait out throttling; `say` reports each longer pause.
 
-    Operations in `safe_twice` are also repeated if AWS failed or its answer was lost.
+    Operations in `safe_twice` are also repeated if AWS failed, was not reached or its answer was lost.
     """
 
     def pause(
@@ -455,10 +456,11 @@ def again(trouble: str, what: str, left_seconds: float) -> str:
 
 
 def _silence(error: Exception | None, is_safe_twice: bool) -> str | None:
-    """Describe a lost answer if the operation may be repeated; None if AWS was not reached at all."""
-    from botocore.exceptions import HTTPClientError
+    """Describe what the network did if the operation may be repeated."""
+    from botocore import exceptions
 
-    return _UNANSWERED if is_safe_twice and isinstance(error, HTTPClientError) else None
+    is_lost = isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError)
+    return _UNANSWERED if is_safe_twice and is_lost else None
 
 
 def _trouble(response: tuple[Any, Mapping[str, Any]], is_safe_twice: bool) -> str | None:

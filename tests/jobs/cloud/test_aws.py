@@ -12,13 +12,19 @@ from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
-from botocore.exceptions import ClientError, ProxyConnectionError, SSLError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    ProxyConnectionError,
+    SSLError,
+)
 from botocore.session import get_session
 from botocore.stub import Stubber
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
-from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.cloud.objects import find_object, send_file
 from slipway.jobs.words.errors import NoAnswer, SlipwayError
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
@@ -114,6 +120,28 @@ def test_what_may_be_done_twice_is_sent_again_where_its_answer_is_lost(
     script(yard_shell, Fault(service="s3", operation="PutObject", kind=kind, times=2))
     client("s3", REGION).put_object(Bucket="slipway-lost", Key="a", Body=b"1")
     assert yard_shell.client("s3").get_object(Bucket="slipway-lost", Key="a")["Body"].read() == b"1"
+
+
+@pytest.mark.parametrize(
+    "lost", [ConnectionClosedError(endpoint_url="s3"), EndpointConnectionError(endpoint_url="s3")], ids=str
+)
+def test_an_upload_in_parts_outlasts_a_minute_without_a_network(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: Exception
+) -> None:
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
+    yard_shell.client("s3").create_bucket(Bucket="slipway-parts")
+    large, size = tmp_path / "large", 9 << 20
+    large.write_bytes(bytes(size))  # from 8 MiB on in parts
+    s3, failures = client("s3", REGION), [lost] * 3
+
+    def send(**_: Any) -> None:
+        if failures:
+            raise failures.pop()
+
+    s3.meta.events.register("before-send.s3.UploadPart", send)
+    send_file(s3, large, bucket="slipway-parts", key="large", extra={})
+    assert not failures
+    assert yard_shell.client("s3").head_object(Bucket="slipway-parts", Key="large")["ContentLength"] == size
 
 
 def test_what_may_not_be_done_twice_is_not_sent_again_where_its_answer_is_lost(
