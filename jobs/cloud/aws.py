@@ -118,7 +118,7 @@ def why_later(error: BaseException) -> str | None:
         return None if os.environ.get("AWS_ACCESS_KEY_ID") else f"{error}; {SIGN_IN}"
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     is_down = bool(names & _NOT_REACHED) or status in SERVER_ERRORS or is_throttled(answer)
-    return str(error) if is_down or (isinstance(error, NoAnswer) and error.passes) else None
+    return str(error) if is_down or (isinstance(error, SlipwayError) and error.passes) else None
 
 
 def outlast(asked: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:

@@ -56,7 +56,7 @@ def find_unfinished(target: MpiTarget) -> list[Listed]:
     return [
         Listed(id=str(command["CommandId"]), name=str(command.get("Comment") or command["CommandId"]))
         for command in find_commands(target)
-        if _is_unfinished(command) and find_loss(command, target.region) is None
+        if _is_unfinished(command) and not isinstance(find_loss(command, target.region), Loss)
     ]
 
 
@@ -201,6 +201,8 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
             CommandId=command["CommandId"],
             InstanceId=instances[0],
         )
+        if isinstance(answer, Unanswered) and answer.passes:  # without it a lost machine is a failed job
+            raise no_answer(answer)
         invocation = {} if isinstance(answer, Unanswered) else answer
     job = read_request(str(command.get("Comment", "")), target, mpi.decode)
     detail = {**command, "Invocation": invocation}
@@ -220,6 +222,10 @@ def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: Mpi
     if not _is_unfinished({"Status": status}) and status != _FAILED:
         return None
     loss, ended = find_loss(command, target.region), _moment(invocation.get("ExecutionEndDateTime"))
+    if isinstance(loss, Unanswered):
+        if loss.passes:
+            raise no_answer(loss)
+        return None
     if loss and status == _FAILED and (loss.at is None or ended is None or ended < loss.at):
         return None  # the node was lost after the job ended
     return loss
