@@ -289,3 +289,17 @@ def test_a_name_that_no_cluster_can_have_is_refused_without_asking_aws(
     with pytest.raises(NotDeployed, match="cannot be the name of a cluster; allowed are") as refusal:
         find_target_by_name(name, "us-east-1")
     assert refusal.value.message.isprintable()
+
+
+def test_a_user_whom_the_system_does_not_know_needs_no_home() -> None:
+    """So are those of containers that run under any number."""
+    program = (
+        "import pwd, sys; pwd.getpwuid = lambda _: {}['nobody']; "
+        "sys.argv[1:] = ['instance', 'prices']; from slipway.jobs.entry import main; main()"
+    )
+    without = {"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in without}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
+    )
+    assert ran.returncode == 0, ran.stderr
