@@ -5,6 +5,7 @@ A command declares its columns once; `--json` prints the same rows with every fi
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -214,7 +215,13 @@ def _say(line: str) -> None:
 
         _live[-1].print(Text.from_ansi(line))
     elif sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
+        try:
+            print(line, file=sys.stderr, flush=True)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            # Its terminal was closed. What runs on without one has nobody to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _write(text: str) -> None:

@@ -178,10 +178,10 @@ def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
 
 
 def _follow(region: str, build_id: str, now: Callable[[str], None]) -> None:
-    logs, token = reader("logs", region), None
-    for build in follow(build_id, reader("codebuild", region)):
+    token = None
+    for build in follow(build_id, region):
         now(str(build.get("currentPhase", build["buildStatus"])).lower())
-        lines, token = new_log_lines(build, logs, token)
+        lines, token = new_log_lines(build, reader("logs", region), token)
         for line in lines:
             say(line)
         if build["buildStatus"] != "IN_PROGRESS":

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -246,6 +247,10 @@ def main() -> None:
     # command that follows a log for days still collects often enough.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     open_streams()
+    try:
+        Path.home()
+    except RuntimeError:  # HOME is unset, and the system does not know the user
+        os.environ["HOME"] = "/"  # as container runtimes do
     if COMPLETE_VARIABLE in os.environ:
         from click.shell_completion import shell_complete
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -317,8 +318,8 @@ def _follow(found: AnyFound, charts: ScalarFile, server: subprocess.Popen[bytes]
         try:
             server.wait(None if found.run.state.is_final else _WAIT_SECONDS)
         except subprocess.TimeoutExpired:
-            found = find.refresh(found.run.id, found.target)
-            _add_new(found, charts)
+            found = aws.outlast(partial(find.refresh, found.run.id, found.target))
+            aws.outlast(partial(_add_new, found, charts))
 
 
 def _program() -> list[str]:

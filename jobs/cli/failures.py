@@ -15,7 +15,7 @@ from io import TextIOWrapper
 import click
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.jobs.cloud.aws import whole_policy
+from slipway.jobs.cloud.aws import SIGN_IN, SIGNED_OUT, whole_policy
 from slipway.jobs.output import complain, say
 from slipway.jobs.words.errors import InvalidConfig, NoAnswer, SlipwayError
 from slipway.jobs.words.installation import INSTALL_AGAIN, is_own_file
@@ -25,19 +25,24 @@ FAULT = 70  # EX_SOFTWARE of sysexits.h: an internal error, not the user's mista
 INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 READER_GONE = 141  # 128 + SIGPIPE
 
-_SIGN_IN = "sign in to AWS again (for example `aws sso login`), or use the yard: slipway yard up"
+_SIGN_IN = f"{SIGN_IN}, or use the yard: slipway yard up"
 _FOR_AWS = "set AWS_PROFILE or sign in (for example `aws sso login`)"
+_NEW_KEYS = "export new keys; or unset AWS_ACCESS_KEY_ID, which comes first, and set AWS_PROFILE"
 _CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
+_PAGE = "open a browser: a proxy, or this network's page to sign in, may answer in place of AWS"
 _CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
-_SIGNATURE = f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key"
+_SIGNATURE = (
+    f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key, "
+    'or is of an earlier yard: eval "$(slipway yard env)"'
+)
 _ALLOW = f"use another AWS_PROFILE, or ask for this action to be allowed to you: {whole_policy()}"
 
 # By the name of botocore's exception, or by the error code in AWS's answer.
 AWS_HINTS = {
+    **dict.fromkeys(SIGNED_OUT, _SIGN_IN),
     "NoCredentialsError": _CREDENTIALS,
     "PartialCredentialsError": _CREDENTIALS,
-    "CredentialRetrievalError": _CREDENTIALS,
     "ProfileNotFound": "set AWS_PROFILE to a profile of your AWS configuration",
     "NoRegionError": "set AWS_REGION",
     "EndpointConnectionError": _REACH,
@@ -46,12 +51,8 @@ AWS_HINTS = {
     "SSLError": "a proxy may replace certificates: name its own authority in AWS_CA_BUNDLE",
     "ReadTimeoutError": _REACH,
     "ConnectionClosedError": _REACH,
-    "UnauthorizedSSOTokenError": _SIGN_IN,
-    "SSOTokenLoadError": _SIGN_IN,
-    "TokenRetrievalError": _SIGN_IN,
-    "ExpiredToken": _SIGN_IN,
-    "ExpiredTokenException": _SIGN_IN,
-    "RequestExpired": _SIGN_IN,
+    "HTTPClientError": _PAGE,
+    "ResponseParserError": _PAGE,
     "AuthFailure": "check the credentials, and that the account has this region enabled",
     "InvalidAccessKeyId": "check the credentials, and AWS_ENDPOINT_URL",
     "InvalidClientTokenId": "check the credentials, and that the account has this region enabled",
@@ -67,12 +68,15 @@ AWS_HINTS = {
 }
 
 
+_OF_BOTOCORE = ("botocore.exceptions", "botocore.parsers")
+
+
 def end(error: BaseException, *, debug: bool) -> int:
     """Report the error on stderr and return the exit code."""
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
     # By the name of the module, which need not be imported; before ENDINGS, since some of these are OSErrors.
-    if any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__):
+    if any(kind.__module__ in _OF_BOTOCORE for kind in type(error).__mro__):
         answer = (getattr(error, "response", None) or {}).get("Error", {})
         hint = next(
             (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
@@ -122,7 +126,9 @@ def _end_no_answer(error: NoAnswer) -> int:
 
 
 def _here(hint: str) -> str:
-    """Return the hint, or how to use the yard if one is running that this shell is not set up for."""
+    """Return the hint, or a better one for a shell that has keys, or lacks those of a running yard."""
+    if hint is _SIGN_IN and os.environ.get("AWS_ACCESS_KEY_ID"):
+        return _NEW_KEYS
     if hint is not _CREDENTIALS:
         return hint
     state = import_module("slipway.yard.state")  # imported by name, because the yard is a layer above jobs
@@ -162,6 +168,14 @@ def _end_click(error: click.ClickException) -> int:
 
 def _end_declined(_error: click.Abort) -> int:
     say("stopped: the question was not answered with yes")
+    return FAILED
+
+
+def _end_unanswered(_error: EOFError) -> int:
+    complain(
+        "a question could not be answered, because there is no terminal",
+        "run it in one; a profile with an MFA device asks for its code each hour, and SSO does not",
+    )
     return FAILED
 
 
@@ -216,6 +230,7 @@ ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
     (click.UsageError, _end_usage),
     (click.ClickException, _end_click),
     (click.Abort, _end_declined),
+    (EOFError, _end_unanswered),
     (KeyboardInterrupt, _end_interrupted),
     (BrokenPipeError, _end_reader_gone),
     (OSError, _end_system),

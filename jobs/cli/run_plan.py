@@ -156,7 +156,7 @@ def _finish(plan: Plan, run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger
         refuse_unfit_commands(plan)
     try:
         return run.finish()
-    except KeyboardInterrupt:
+    except BaseException:
         say("its jobs go on; the same command goes on with the plan")
         raise
 

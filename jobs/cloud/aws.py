@@ -7,6 +7,7 @@ Unanswered instead of raising, for callers that can go on without the answer.
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import random
 import time
@@ -17,7 +18,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlparse
 
-from slipway.jobs.words.errors import NoAnswer
+from slipway.jobs.words.errors import NoAnswer, SlipwayError
 from slipway.jobs.words.names import checked_region
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
@@ -25,8 +26,33 @@ _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 # botocore's names of what a network does.
 _NOT_REACHED = frozenset(
-    {"ConnectionClosedError", "ConnectTimeoutError", "EndpointConnectionError", "ReadTimeoutError"}
+    {
+        "ConnectionClosedError",
+        "ConnectTimeoutError",
+        "EndpointConnectionError",
+        "HTTPClientError",
+        "ProxyConnectionError",
+        "ReadTimeoutError",
+        "ResponseParserError",
+        "SSLError",
+    }
 )
+# What ends with the user's sign-in: codes of AWS's answers, and botocore's names.
+SIGNED_OUT = frozenset(
+    {
+        "CredentialRetrievalError",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "LoginRefreshRequired",
+        "LoginTokenLoadError",
+        "RequestExpired",
+        "SSOTokenLoadError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+    }
+)
+SIGN_IN = "sign in to AWS again (for example `aws sso login`)"
+_ASK_AGAIN_SECONDS = 15.0
 
 ANY_PURPOSE = "PURPOSE"
 T = TypeVar("T")
@@ -39,6 +65,7 @@ class Unanswered:
     action: str  # in IAM's spelling: ec2:DescribeRegions
     code: str
     message: str
+    passes: bool = False  # as why_later says
 
     @property
     def is_denied(self) -> bool:
@@ -68,6 +95,7 @@ def no_answer(answer: Unanswered, hint: str = "run the same command again") -> N
         answer.words,
         code=answer.code,
         hint=answer.remedy(otherwise=hint),
+        passes=answer.passes,
     )
 
 
@@ -84,17 +112,55 @@ def is_refusal(error: BaseException) -> bool:
     return (error.code if isinstance(error, NoAnswer) else answer.get("Code")) in _DENIED
 
 
-def may_answer_later(error: BaseException) -> bool:
-    """Return True if AWS was not reached, or failed itself: the caller need change nothing."""
+def why_later(error: BaseException) -> str | None:
+    """Return why AWS gave no answer, if it may give one later; None if the caller has to change something.
+
+    It may if it was not reached or failed itself, and after the user has signed in again. Keys in the
+    environment stay as they are.
+    """
     answer = getattr(error, "response", None) or {}
+    code = error.code if isinstance(error, NoAnswer) else answer.get("Error", {}).get("Code")
+    names = {code, type(error).__name__}
+    if names & SIGNED_OUT:
+        return None if os.environ.get("AWS_ACCESS_KEY_ID") else f"{error}; {SIGN_IN}"
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    name = error.code if isinstance(error, NoAnswer) else type(error).__name__
-    return name in _NOT_REACHED or status in SERVER_ERRORS or is_throttled(answer)
+    is_down = bool(names & _NOT_REACHED) or status in SERVER_ERRORS or is_throttled(answer)
+    return str(error) if is_down or (isinstance(error, SlipwayError) and error.passes) else None
+
+
+def outlast(asked: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
+    """Return the answer; while it may come later, ask again and say why once.
+
+    This is for what waits for hours: meanwhile a laptop sleeps, its network goes, and credentials expire. A
+    yard that is down does not come back.
+    """
+    until = now() + (DEADLINE_SECONDS if is_in_yard() else math.inf)
+    said = ""
+    while True:
+        try:
+            return asked()
+        except Exception as error:
+            why = why_later(error)
+            if why is None or now() > until:
+                raise
+        if why != said:
+            said = why
+            _say(f"AWS is asked again until it answers: {why}")
+        pause(_ASK_AGAIN_SECONDS)
+        forget_clients()
 
 
 def endpoint() -> str | None:
     """Return the endpoint that the environment names; None means AWS itself."""
-    return os.environ.get("AWS_ENDPOINT_URL") or None
+    url = os.environ.get("AWS_ENDPOINT_URL")
+    if not url or os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return None
+    if not urlparse(url).hostname:
+        raise SlipwayError(
+            f"AWS_ENDPOINT_URL is '{url}'; allowed is an address such as http://127.0.0.1:5566",
+            hint='unset it for AWS; for the yard: eval "$(slipway yard env)"',
+        )
+    return url
 
 
 def own_region() -> str | None:
@@ -127,7 +193,11 @@ def own_session() -> Any:
     """
     import botocore.session
 
-    return botocore.session.get_session()
+    endpoint()  # botocore has no words for a wrong one
+    session = botocore.session.get_session()
+    session.register("before-sign", _refuse_expired)
+    session.register("before-parse", _refuse_page)
+    return session
 
 
 @lru_cache(maxsize=64)
@@ -183,12 +253,17 @@ def session(region: str) -> Any:
     return boto3.Session(region_name=region)
 
 
-def forget_credentials() -> None:
-    """Make new clients read the credentials again; existing clients, and boto3's session, keep theirs."""
-    import boto3
-
+def forget_clients() -> None:
+    """Make the next clients read the credentials again; those that somebody holds keep theirs."""
     for made in (own_session, client, sender, reader):
         made.cache_clear()
+
+
+def forget_credentials() -> None:
+    """Forget clients, and boto3's default session."""
+    import boto3
+
+    forget_clients()
     boto3.setup_default_session()
 
 
@@ -221,6 +296,7 @@ def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
             action=f"{client.meta.service_model.signing_name}:{operation}",
             code=answer.get("Code") or type(error).__name__,
             message=answer.get("Message") or str(error),
+            passes=why_later(error) is not None,
         )
 
 
@@ -234,6 +310,31 @@ def _say(text: str) -> None:
     from slipway.jobs.output import say
 
     say(text)
+
+
+def _refuse_expired(request_signer: Any, **_: Any) -> None:
+    """Refuse keys that stay expired, such as the environment's, by a class: botocore has only a message."""
+    from botocore.exceptions import CredentialRetrievalError
+
+    keys = request_signer._credentials
+    try:
+        if keys is not None:
+            keys.get_frozen_credentials()
+    except RuntimeError as error:
+        raise CredentialRetrievalError(provider=keys.method, error_msg=str(error)) from None
+
+
+def _refuse_page(operation_model: Any, response_dict: Mapping[str, Any], **_: Any) -> None:
+    """Refuse a web page, which a proxy or a network's sign-in page sends in place of AWS's answer.
+
+    botocore would read it as an answer in which everything is missing.
+    """
+    body = response_dict["body"]
+    is_page = isinstance(body, bytes) and body.lstrip()[:14].lower().startswith((b"<html", b"<!doctype html"))
+    if is_page and response_dict["status_code"] not in SERVER_ERRORS:  # these are repeated
+        from botocore.exceptions import HTTPClientError
+
+        raise HTTPClientError(error=f"a web page answered {operation_model.name} in place of AWS")
 
 
 def _only_read(model: Any, **_: Any) -> None:
@@ -298,6 +399,7 @@ SAFE_TWICE = frozenset(
         "SetDesiredCapacity",
         "SetInstanceProtection",
         "TerminateJob",
+        "UploadPart",
     }
 )
 SERVER_ERRORS = frozenset({500, 502, 503, 504})
@@ -318,7 +420,7 @@ def is_throttled(response: Mapping[str, Any]) -> bool:
 def be_patient(client: Any, say: Callable[[str], None], safe_twice: AbstractSet[str] = frozenset()) -> None:
     """Make a client wait out throttling; `say` reports each longer pause.
 
-    Operations in `safe_twice` are also repeated if AWS failed or its answer was lost.
+    Operations in `safe_twice` are also repeated if AWS failed, was not reached or its answer was lost.
     """
 
     def pause(
@@ -361,10 +463,11 @@ def again(trouble: str, what: str, left_seconds: float) -> str:
 
 
 def _silence(error: Exception | None, is_safe_twice: bool) -> str | None:
-    """Describe a lost answer if the operation may be repeated; None if AWS was not reached at all."""
-    from botocore.exceptions import HTTPClientError
+    """Describe what the network did if the operation may be repeated."""
+    from botocore import exceptions
 
-    return _UNANSWERED if is_safe_twice and isinstance(error, HTTPClientError) else None
+    is_lost = isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError)
+    return _UNANSWERED if is_safe_twice and is_lost else None
 
 
 def _trouble(response: tuple[Any, Mapping[str, Any]], is_safe_twice: bool) -> str | None:

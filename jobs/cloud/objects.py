@@ -32,6 +32,7 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
         f"{answer.message[:200]}",
         code=answer.code,
         hint=allow(_PERMISSION, "submit") if answer.is_denied else "run the same command again",
+        passes=answer.passes,
     )
 
 

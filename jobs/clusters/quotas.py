@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from slipway.infra.declare.types import Cluster, SageMakerCluster
 from slipway.jobs.cloud import aws
@@ -152,7 +153,7 @@ def wait_for_quotas(
     closed: list[str] = []
     hood = hood or neighbourhood_of(cluster)
     while True:
-        found = find_quotas(cluster, hood)
+        found = aws.outlast(partial(find_quotas, cluster, hood), pause)
         lacking = [quota for quota in found if not quota.suffices]
         if not lacking:
             return found

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Generic, TypeVar, cast
@@ -119,7 +120,7 @@ class FunctionJob(Generic[R]):
         """Wait until the job has ended; raise FunctionFailed if it failed."""
         seen = new_words(self.say)
         while True:
-            found = refresh(self.job_id, self._target)
+            found = aws.outlast(partial(refresh, self.job_id, self._target), pause)
             seen(found.run)
             if found.run.state is JobState.SUCCEEDED:
                 return

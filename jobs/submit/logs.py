@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from slipway.containers.runtime.launch.node_roles import TO_WORK_TOGETHER, WORKED_ALONE
-from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, outlast, reader
 from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.find import refresh
@@ -40,12 +41,16 @@ class Wanted:
         return self.node in (None, line.node) and self.rank in (None, line.rank)
 
 
+Page = tuple[list[LogLine], str]  # with the token of the next one
+Asking = Callable[[Callable[[], Any]], Any]  # asks, and asks again where it is worth it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReader:
     """Remembers how far each log stream has been read."""
 
     group: str
-    client: Any
+    region: str
     # Returns the node that printed a line, given its stream's node and its text.
     locate: Callable[[int, str], int] = field(default=lambda node, _text: node)
     tokens: dict[tuple[int, str], str | None] = field(default_factory=dict)  # next tokens, by node and stream
@@ -54,22 +59,29 @@ class LogReader:
         for stream in streams:
             self.tokens.setdefault(stream, None)
 
-    def read_new(self) -> Iterator[list[LogLine]]:
+    def read_new(self, asking: Asking = lambda asked: asked()) -> Iterator[list[LogLine]]:
         """Yield one page of each stream at a time, sorted by time, until there is nothing new."""
         behind = list(self.tokens)
         while behind:
-            pages = {stream: self._next_page(stream) for stream in behind}
-            lines = [line for page in pages.values() for line in page or ()]
+            pages = asking(partial(self._next_pages, behind))  # after an error, all of them come again
+            self.tokens.update((stream, token) for stream, (_, token) in pages.items())
+            lines = [line for page, _ in pages.values() for line in page]
             if lines:
                 yield sorted(lines, key=lambda line: line.time)
-            behind = [stream for stream, page in pages.items() if page is not None]
+            behind = list(pages)
 
-    def _next_page(self, stream: tuple[int, str]) -> list[LogLine] | None:
+    def _next_pages(self, streams: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Page]:
+        """Return the next page of each stream that has one."""
+        return {stream: page for stream in streams if (page := self._next_page(stream))}
+
+    def _next_page(self, stream: tuple[int, str]) -> Page | None:
         """Return the next page; None at the end. An empty page need not be the last."""
         node, name = stream
         token = self.tokens[stream]
         asked = {"logGroupName": self.group, "logStreamName": name, "startFromHead": True}
-        answer = ask(self.client, "GetLogEvents", **asked, **({"nextToken": token} if token else {}))
+        answer = ask(
+            reader("logs", self.region), "GetLogEvents", **asked, **({"nextToken": token} if token else {})
+        )
         if isinstance(answer, Unanswered):
             if answer.code == _NO_STREAM_YET:
                 return None
@@ -84,8 +96,7 @@ class LogReader:
             ]
         if next_token is None or (next_token == token and not lines):
             return None
-        self.tokens[stream] = next_token
-        return lines
+        return lines, str(next_token)
 
 
 def mark_of(line: LogLine, nodes: int | None) -> str:
@@ -117,23 +128,20 @@ def follow_lines(
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[LogLine]:
     """Yield the job's log lines; with `to_end`, wait for more until the job ends. `seen` gets each Run."""
-    platform = platform_of(found.target)
-    log = LogReader(
-        group=found.target.log_group,
-        client=reader("logs", found.target.region),
-        locate=platform.log_locator(),
-    )
+    platform, target = platform_of(found.target), found.target
+    log = LogReader(group=target.log_group, region=target.region, locate=platform.log_locator())
+    asking: Asking = partial(outlast, pause=pause) if to_end else lambda asked: asked()
     looks_left = LAST_LOOKS
     while True:
         seen(found.run)
-        log.watch(platform.log_streams(found, wanted.node))
-        for page in log.read_new():
+        log.watch(asking(partial(platform.log_streams, found, wanted.node)))
+        for page in log.read_new(asking):
             yield from (line for line in page if wanted.has(line))
         looks_left -= found.run.state.is_final
         if not to_end or looks_left <= 0:
             return
         pause(POLL_SECONDS)
-        found = refresh(found.run.id, found.target)
+        found = asking(partial(refresh, found.run.id, target))
 
 
 # Finds the launcher's warning that the ranks of a succeeded job seem to have worked alone.

@@ -14,6 +14,7 @@ class SlipwayError(Exception):
     """Reports a mistake that the user can correct: one line with its hint, and no traceback."""
 
     exit_code = 1
+    passes = False  # True: it may go by, though nobody changes anything
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -24,9 +25,10 @@ class SlipwayError(Exception):
 class NoAnswer(SlipwayError):
     """AWS did not answer, and the caller cannot go on; `code` is AWS's error code, or botocore's name."""
 
-    def __init__(self, message: str, *, code: str, hint: str = "") -> None:
+    def __init__(self, message: str, *, code: str, hint: str = "", passes: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.code = code
+        self.passes = passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ pytestmark = [
 
 __all__ = ["user"]  # the fixture
 NAME = "my-training"
-NOT_HERE = ("pip install", "npm install", "aws ", 'eval "$(aws', "export AWS_REGION")
+NOT_HERE = ("pip install", "npm install", "aws ", "export AWS_")
 # What a user answers to a command's questions, and where the yard differs from a real account.
 ANSWERS = {f"slipway cluster destroy {NAME}": NAME, f"slipway cluster leftovers {NAME} --delete": NAME}
 MAY_FAIL = ("slipway preflight",)  # nobody reads alert_email, and the yard activates no tag of Billing

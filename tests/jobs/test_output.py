@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from datetime import date
@@ -265,3 +266,15 @@ def test_with_standard_output_closed_there_is_an_error_and_no_crash(monkeypatch:
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(SlipwayError, match="standard output is closed"):
         print_table("types", COLUMNS, ROWS, as_json=False)
+
+
+def test_what_runs_in_the_background_goes_on_without_a_word_once_its_terminal_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan runs for days, and bash sends a disowned job no SIGHUP."""
+    shown, terminal = os.openpty()
+    with os.fdopen(terminal, "w", encoding="utf-8", buffering=1) as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        say("here")
+        os.close(shown)
+        say("to nobody")

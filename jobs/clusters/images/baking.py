@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, answered, ask, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, answered, ask, ask_all, outlast, reader
 from slipway.jobs.cloud.deployed import ask_parameter
 from slipway.jobs.submit.logs import LogReader
 from slipway.jobs.words.errors import SlipwayError
@@ -112,14 +113,21 @@ def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
 
 def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[BakeProgress]:
     """Yield the state of the bake repeatedly, the last time when it has ended."""
-    imagebuilder = reader("imagebuilder", bakery.region)
-    log = LogReader(group=bakery.log_group, client=reader("logs", bakery.region))
+
+    def look() -> Mapping[str, Any]:
+        image: Mapping[str, Any] = reader("imagebuilder", bakery.region).get_image(imageBuildVersionArn=arn)[
+            "image"
+        ]
+        return image
+
+    asking = partial(outlast, pause=pause)
+    log = LogReader(group=bakery.log_group, region=bakery.region)
     log.watch([(0, "/".join(arn.split("/")[-2:]))])
     while True:
-        image = imagebuilder.get_image(imageBuildVersionArn=arn)["image"]
+        image = asking(look)
         is_final = image["state"]["status"] in FINAL
-        doing = "" if is_final else _doing(arn, imagebuilder)
-        lines = [line.text for page in log.read_new() for line in page]
+        doing = "" if is_final else _doing(arn, reader("imagebuilder", bakery.region))
+        lines = [line.text for page in log.read_new(asking) for line in page]
         yield BakeProgress(image=image, doing=doing, lines=lines)
         if is_final:
             return

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask
+from slipway.jobs.cloud.aws import Unanswered, ask, outlast, reader
 from slipway.jobs.clusters.images.dockerfile import BadImage, refuse_leaving
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.platforms.platform import takes_images
@@ -98,11 +98,16 @@ def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
 
 
 def follow(
-    build_id: str, codebuild: Any, pause: Callable[[float], None] = time.sleep
+    build_id: str, region: str, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the state of the build repeatedly, the last time when it has ended."""
+
+    def look() -> Mapping[str, Any]:
+        build: Mapping[str, Any] = reader("codebuild", region).batch_get_builds(ids=[build_id])["builds"][0]
+        return build
+
     while True:
-        build = codebuild.batch_get_builds(ids=[build_id])["builds"][0]
+        build = outlast(look, pause)
         yield build
         if build.get("buildComplete") or build["buildStatus"] != "IN_PROGRESS":
             return

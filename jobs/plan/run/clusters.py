@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import Unanswered, reader
+from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.deployed import find_target, find_target_by_name
 from slipway.jobs.clusters.images.builds import image_at
 from slipway.jobs.code.command_job import RECIPE, refuse_uninstallable
@@ -82,9 +82,10 @@ class ClusterExecutor:
         try:
             sent = submit(wanted, target.name, target.region, agreed=PLAN_AGREED, say=self.say)
         except Exception as error:
-            if isinstance(error, SlipwayError) or not aws.may_answer_later(error):
+            if (why := aws.why_later(error)) is None:
                 raise
-            raise Unreached(f"AWS: {error}") from None
+            aws.forget_clients()
+            raise Unreached(f"AWS: {why}") from None
         return sent.job_id
 
     def look(self, runs: Mapping[str, SentRun]) -> Mapping[str, Sight]:
@@ -93,18 +94,22 @@ class ClusterExecutor:
             try:
                 found[name] = self._sight(run)
             except Exception as error:
-                if not aws.may_answer_later(error):
+                if (why := aws.why_later(error)) is None:
                     raise
                 if name not in self._silent:
-                    self.say(f"{name} is looked at again later: {error}")
+                    self.say(f"{name} is looked at again later: {why}")
                 self._silent.add(name)
+                aws.forget_clients()
         self._silent.difference_update(found)
         return found
 
     def stop(self, run: SentRun, why: str) -> None:
-        found = self._found(run)
-        if found and not found.run.state.is_final:
-            platform_of(found.target).cancel(found, why)
+        def ask() -> None:
+            found = self._found(run)
+            if found and not found.run.state.is_final:
+                platform_of(found.target).cancel(found, why)
+
+        aws.outlast(ask)
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
         """Return the nodes that a cluster no longer has: it was destroyed, or deployed again with fewer.
@@ -161,7 +166,7 @@ def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
     if found.run.started_at is None:
         return
     if watched.log is None:
-        watched.log = LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
+        watched.log = LogReader(group=found.target.log_group, region=found.target.region)
     watched.log.watch(platform_of(found.target).log_streams(found, 0))
     for page in watched.log.read_new():
         for line in page:

@@ -30,14 +30,14 @@ class Loss:
         return f"host {self.host} was lost, which led the job"
 
 
-def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
+def find_loss(command: Mapping[str, Any], region: str) -> Loss | Unanswered | None:
     """Return how the main node of a running command was lost; None if it was not."""
     instance_id = next(iter(command.get("InstanceIds", ())), None)
     if instance_id is None:
         return None
     answer = ask(reader("ec2", region), "DescribeInstances", InstanceIds=[instance_id])
     if isinstance(answer, Unanswered):
-        return Loss(host=instance_id, at=None) if answer.code == _FORGOTTEN else None
+        return Loss(host=instance_id, at=None) if answer.code == _FORGOTTEN else answer
     for reservation in answer["Reservations"]:
         for machine in reservation["Instances"]:
             if machine["State"]["Name"] in ("shutting-down", "terminated", "stopping", "stopped"):
@@ -73,7 +73,7 @@ def _find(job_id: str, region: str) -> Awaited:
         return Awaited(name=job_id, state=JobState.UNKNOWN, status=command.code)
     name, status = str(command.get("Comment") or job_id), str(command["Status"])
     state = translate(STATES, status)
-    if not state.is_final and find_loss(command, region):
+    if not state.is_final and isinstance(find_loss(command, region), Loss):
         return Awaited(name=name, state=JobState.FAILED, status=MAIN_NODE_LOST)
     return Awaited(name=name, state=state, status=status)
 

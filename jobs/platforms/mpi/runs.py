@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, answered, ask, reader
+from slipway.jobs.cloud.aws import Unanswered, answered, ask, no_answer, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_command, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
 from slipway.jobs.platforms.on_clusters import listed_once, read_request
@@ -191,6 +191,8 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
             CommandId=command["CommandId"],
             InstanceId=instances[0],
         )
+        if isinstance(answer, Unanswered) and answer.passes:  # without it a lost machine is a failed job
+            raise no_answer(answer)
         invocation = {} if isinstance(answer, Unanswered) else answer
     job = read_request(str(command.get("Comment", "")), target, mpi.decode)
     detail = {**command, "Invocation": invocation}
@@ -210,6 +212,10 @@ def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: Mpi
     if not _is_unfinished({"Status": status}) and status != _FAILED:
         return None
     loss, ended = find_loss(command, target.region), _moment(invocation.get("ExecutionEndDateTime"))
+    if isinstance(loss, Unanswered):
+        if loss.passes:
+            raise no_answer(loss)
+        return None
     if loss and status == _FAILED and (loss.at is None or ended is None or ended < loss.at):
         return None  # the node was lost after the job ended
     return loss

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, no_answer, reader
 from slipway.jobs.platforms.on_clusters import ONLINE, agent_state
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES, build_command
@@ -25,6 +25,8 @@ _ERROR, _HINT = "error: ", "hint: "
 
 class NoLoginNode(SlipwayError):
     """Nothing accepts jobs for this cluster now, so nothing was submitted."""
+
+    passes = True  # AWS PCS replaces the node
 
 
 class NoScheduler(SlipwayError):
@@ -104,8 +106,12 @@ def needed_login_node(target: SlurmTarget) -> str:
 
 
 def read_answer(target: SlurmTarget) -> SlurmAnswer:
-    """Ask what is known of all submissions."""
-    return decode_answer(run_action(target, "status"))
+    """Ask what is known of all submissions; a controller that restarts answers later."""
+    try:
+        return decode_answer(run_action(target, "status"))
+    except LoginNodeRefused as error:
+        error.passes = True
+        raise
 
 
 def run_action(target: SlurmTarget, action: str, *, request: str = "") -> str:
@@ -126,10 +132,7 @@ def await_output(target: SlurmTarget, sent: Mapping[str, Any]) -> str:
             reader("ssm", target.region), "GetCommandInvocation", CommandId=command, InstanceId=instance
         )
         if isinstance(answer, Unanswered) and answer.code != _NOT_YET:
-            raise LoginNodeRefused(
-                answer.words,
-                hint="run the same command again: nothing is submitted twice",
-            )
+            raise no_answer(answer, "run the same command again: nothing is submitted twice")
         if not isinstance(answer, Unanswered) and answer["Status"] not in _UNDER_WAY:
             return _output(answer, instance)
         time.sleep(pause)

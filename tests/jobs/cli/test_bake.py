@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.clusters.images import baked as amis
 from slipway.jobs.clusters.images import baking
 from slipway.jobs.clusters.images.baking import bake_request, images_of
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags, bakery_parameter, encode_bakery
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway, forget_clients
 from tests.yard.conftest import REGION, point_at
 from tests.yard.services.imagebuilder.components.test_steps import bash, document
@@ -82,8 +84,13 @@ def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
     forget_clients()
 
 
-def test_a_bake_is_followed_to_its_end_and_its_manifest_kept(deployed: Deployed, slipway: Slipway) -> None:
+def test_a_bake_is_followed_to_its_end_though_aws_fails_meanwhile_and_its_manifest_kept(
+    deployed: Deployed, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = deployed.deploy("echo laying bricks")
+    monkeypatch.setattr(aws, "_ASK_AGAIN_SECONDS", 0.05)
+    fault = Fault(service="imagebuilder", operation="GetImage", kind=FaultKind.SERVER_ERROR, times=4)
+    script(deployed.yard.yard, fault)
     code, out, err = slipway("image", "bake", IMAGE, "--wait", "--json")
     assert code == 0, err
     baked = json.loads(out)

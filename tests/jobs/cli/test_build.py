@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.clusters.images import builds
 from slipway.jobs.clusters.images.builds import build_request, running_build, zip_sources
 from slipway.jobs.code.starting import build_files, write_project
@@ -122,6 +123,15 @@ def test_a_lost_answer_to_the_start_makes_no_second_build(
     assert "error: AWS:" in slipway.told("image", "build", "gaudi", code=1)
     slipway.told("image", "build", "gaudi")
     assert len(builds_of(yard_shell)) == 1
+
+
+def test_a_build_is_followed_though_aws_fails_for_a_while(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aws, "_ASK_AGAIN_SECONDS", 0.05)
+    fault = Fault(service="codebuild", operation="BatchGetBuilds", kind=FaultKind.SERVER_ERROR, times=4)
+    script(yard_shell, fault)
+    assert "AWS is asked again until it answers" in slipway.told("image", "build", "gaudi")
 
 
 def test_without_waiting_the_build_is_started_and_the_same_command_follows_it(

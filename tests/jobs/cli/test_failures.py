@@ -16,10 +16,12 @@ import pytest
 from botocore.exceptions import (
     ClientError,
     EndpointConnectionError,
+    HTTPClientError,
     NoCredentialsError,
     ProxyConnectionError,
     SSLError,
 )
+from botocore.parsers import ResponseParserError
 
 from slipway.jobs.cli import cli
 from slipway.jobs.cloud.aws import Unanswered, no_answer
@@ -139,16 +141,39 @@ def test_a_fault_of_our_own_is_told_and_its_traceback_kept_or_shown(
         ),
         (EndpointConnectionError(endpoint_url="https://batch.us-east-1.amazonaws.com/"), "check the network"),
         (ProxyConnectionError(proxy_url="http://proxy:3128"), "check HTTPS_PROXY and NO_PROXY"),
+        (HTTPClientError(error="a web page answered"), "open a browser"),
+        (ResponseParserError("invalid XML received"), "open a browser"),
         (SSLError(endpoint_url="https://a/", error="self-signed certificate in chain"), "AWS_CA_BUNDLE"),
     ],
 )
 def test_what_aws_refuses_is_told_with_what_to_do(
-    fail: Fail, error: Exception, hint: str, capsys: pytest.CaptureFixture[str]
+    fail: Fail,
+    error: Exception,
+    hint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     assert fail(error) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: AWS: ")
     assert hint in second
+
+
+def test_expired_keys_of_the_environment_are_not_mended_by_signing_in(
+    fail: Fail, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ASIA")
+    assert fail(ClientError({"Error": {"Code": "ExpiredToken", "Message": "old"}}, "ListStacks")) == 1
+    assert "unset AWS_ACCESS_KEY_ID" in capsys.readouterr().err
+
+
+def test_a_question_for_which_there_is_no_terminal_is_no_fault_of_ours(
+    fail: Fail, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """botocore asks for the code of an MFA device so."""
+    assert fail(EOFError()) == 1
+    assert "error: a question could not be answered, because there is no terminal" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -264,3 +289,17 @@ def test_a_name_that_no_cluster_can_have_is_refused_without_asking_aws(
     with pytest.raises(NotDeployed, match="cannot be the name of a cluster; allowed are") as refusal:
         find_target_by_name(name, "us-east-1")
     assert refusal.value.message.isprintable()
+
+
+def test_a_user_whom_the_system_does_not_know_needs_no_home() -> None:
+    """So are those of containers that run under any number."""
+    program = (
+        "import pwd, sys; pwd.getpwuid = lambda _: {}['nobody']; "
+        "sys.argv[1:] = ['instance', 'prices']; from slipway.jobs.entry import main; main()"
+    )
+    without = {"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in without}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
+    )
+    assert ran.returncode == 0, ran.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.plan.inputs import planning
@@ -214,6 +215,18 @@ def test_a_plan_runs_only_when_as_many_dollars_were_agreed_to(
         assert "--confirm-cost 360" in err
     slipway("plan", "run", plan, "--confirm-cost", "360")
     assert len(begun) == 1
+
+
+def test_a_plan_that_an_error_ends_says_that_its_jobs_go_on(
+    tmp_path: Path, slipway: Slipway, begun: list[PlanRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expired(_: PlanRun) -> Ledger:
+        raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "old"}}, "DescribeJobs")
+
+    monkeypatch.setattr(PlanRun, "finish", expired)
+    plan = str(plan_at(tmp_path / "plan.json", usd_per_hour=36.0))
+    err = slipway.told("plan", "run", plan, "--confirm-cost", "360", code=1)
+    assert "its jobs go on; the same command goes on with the plan" in err
 
 
 def test_a_job_that_was_written_into_the_file_later_joins_in(

@@ -13,10 +13,11 @@ from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, RunningMa
 from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.yard.endpoint import control
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import record_target
 from tests.jobs.words.test_targets import MPI_TARGET
-from tests.yard.accounts import own_image
+from tests.yard.accounts import own_image, raise_quotas
 from tests.yard.conftest import RunningYard
 
 DL, STANDARD = "L-6E869C2A", "L-1216C47A"
@@ -117,6 +118,20 @@ def test_a_request_that_is_granted_while_it_is_looked_at_is_no_refusal(
     assert needed_quotas.wait_for_quotas(cluster, ALONE, pause=lambda _: None)[0].allowed == 96
     with pytest.raises(needed_quotas.NoQuota, match="no request is open"):
         needed_quotas.wait_for_quotas(cluster, ALONE, pause=lambda _: None)
+
+
+def test_waiting_for_days_outlasts_an_hour_without_a_network(
+    slipway: Slipway, yard_shell: RunningYard
+) -> None:
+    raise_quotas(yard_shell)
+    fault = Fault(
+        service="service-quotas", operation="ListServiceQuotas", kind=FaultKind.SERVER_ERROR, times=9
+    )
+    script(yard_shell, fault)
+    waited: list[float] = []
+    cluster = declared_cluster("dl1")
+    assert needed_quotas.wait_for_quotas(cluster, ALONE, pause=waited.append)
+    assert waited
 
 
 def standard(slipway: Slipway, cluster: str) -> dict[str, Any]:

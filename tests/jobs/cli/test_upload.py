@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from slipway.jobs.cli import curves
 from slipway.jobs.submit import find, logs
@@ -185,6 +186,27 @@ def test_a_machine_without_the_cluster_s_files_is_shown_the_charts_of_the_log(
     assert told[0] == "--logdir"
     assert told[2:] == ["--port", "21650", "events.out.tfevents.0.a-1"]
     assert not Path(told[1]).exists()
+
+
+def test_charts_outlast_a_network_that_fails(
+    slipway: Slipway, job: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Exception | Found] = [EndpointConnectionError(endpoint_url="https://logs"), job]
+    job.run.state = JobState.RUNNING
+
+    def refresh(*_: object) -> Found:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        job.run.state = JobState.SUCCEEDED
+        return answer
+
+    monkeypatch.setattr(find, "refresh", refresh)
+    monkeypatch.setattr(curves, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(curves, "_program", lambda: [sys.executable, "-c", "import time; time.sleep(2)"])
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert "AWS is asked again until it answers" in slipway.told("report", "tensorboard", "neox")
+    assert not answers
 
 
 def test_a_machine_with_the_cluster_s_files_is_shown_those_of_the_job(

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import heapq
 import random
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    ProxyConnectionError,
+    SSLError,
+)
 from botocore.session import get_session
 from botocore.stub import Stubber
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
-from slipway.jobs.cloud.objects import find_object
-from slipway.jobs.words.errors import NoAnswer
+from slipway.jobs.cloud.objects import find_object, send_file
+from slipway.jobs.words.errors import NoAnswer, SlipwayError
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 
@@ -112,6 +122,28 @@ def test_what_may_be_done_twice_is_sent_again_where_its_answer_is_lost(
     assert yard_shell.client("s3").get_object(Bucket="slipway-lost", Key="a")["Body"].read() == b"1"
 
 
+@pytest.mark.parametrize(
+    "lost", [ConnectionClosedError(endpoint_url="s3"), EndpointConnectionError(endpoint_url="s3")], ids=str
+)
+def test_an_upload_in_parts_outlasts_a_minute_without_a_network(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: Exception
+) -> None:
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
+    yard_shell.client("s3").create_bucket(Bucket="slipway-parts")
+    large, size = tmp_path / "large", 9 << 20
+    large.write_bytes(bytes(size))  # from 8 MiB on in parts
+    s3, failures = client("s3", REGION), [lost] * 3
+
+    def send(**_: Any) -> None:
+        if failures:
+            raise failures.pop()
+
+    s3.meta.events.register("before-send.s3.UploadPart", send)
+    send_file(s3, large, bucket="slipway-parts", key="large", extra={})
+    assert not failures
+    assert yard_shell.client("s3").head_object(Bucket="slipway-parts", Key="large")["ContentLength"] == size
+
+
 def test_what_may_not_be_done_twice_is_not_sent_again_where_its_answer_is_lost(
     yard_shell: RunningYard,
 ) -> None:
@@ -147,6 +179,98 @@ def test_an_endpoint_that_is_not_there_is_an_unanswered_too(
     answer = ask_all(reader("ec2", REGION), "DescribeVpcs", "Vpcs")
     assert isinstance(answer, Unanswered)
     assert (answer.action, answer.code) == ("ec2:DescribeVpcs", "EndpointConnectionError")
+
+
+@pytest.mark.parametrize("status", [200, 302, 403])
+@pytest.mark.parametrize(
+    ("service", "operation", "asked"),
+    [("batch", "DescribeJobs", {"jobs": ["j-1"]}), ("ec2", "DescribeVpcs", {})],
+)
+def test_a_web_page_in_place_of_an_answer_is_none(
+    yard_shell: RunningYard,
+    monkeypatch: pytest.MonkeyPatch,
+    service: str,
+    operation: str,
+    asked: dict[str, list[str]],
+    status: int,
+) -> None:
+    """A hotel's page to sign in says nothing about a job: botocore would read it as "there is none"."""
+    monkeypatch.setattr(aws, "own_session", lru_cache(aws.own_session.__wrapped__))
+    sent = SimpleNamespace(stream=lambda: [b"<!DOCTYPE html><html>Welcome"])
+    page = AWSResponse("", status, {"content-type": "text/html"}, sent)
+    aws.own_session().register("before-send", lambda **_: page)
+    answer = ask(reader(service, REGION), operation, **asked)
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.is_denied) == ("HTTPClientError", False)
+    assert f"a web page answered {operation} in place of AWS" in answer.message
+
+
+EXPIRED = ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "old"}}, "DescribeJobs")
+PORTAL = SSLError(endpoint_url="https://a/", error="self-signed certificate")
+AT_HOME = ProxyConnectionError(proxy_url="http://proxy.corp:3128")
+DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeJobs")
+FAILED = NoAnswer("logs:GetLogEvents gave no answer", code="ServiceUnavailableException", passes=True)
+
+
+@pytest.mark.parametrize("error", [EXPIRED, PORTAL, AT_HOME, FAILED], ids=lambda error: type(error).__name__)
+def test_what_waits_for_hours_outlasts_a_lost_network_and_an_expired_sign_in_and_says_it_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    before, coming = aws.own_session(), [error, error, None]
+
+    def asked() -> Any:
+        if trouble := coming.pop(0):
+            raise trouble
+        return aws.own_session()
+
+    assert aws.outlast(asked, pause=lambda _: None) is not before, "it reads the credentials again"
+    assert capsys.readouterr().err.count("AWS is asked again until it answers: ") == 1
+
+
+@pytest.mark.parametrize("error", [EXPIRED, DENIED, KeyError("lost")], ids=lambda error: type(error).__name__)
+def test_what_waits_for_hours_ends_at_once_where_no_waiting_helps(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "in the environment, which nobody can change any more")
+
+    def asked() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        aws.outlast(asked, pause=lambda _: pytest.fail("it waits"))
+
+
+def test_exported_keys_that_have_expired_are_told_as_such(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`aws configure export-credentials` exports this variable, too."""
+    monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", "2020-01-01T00:00:00Z")
+    for made in (reader, sender, client):
+        answer = ask(made("sts", REGION), "GetCallerIdentity")
+        assert isinstance(answer, Unanswered)
+        assert (answer.code, answer.passes) == ("CredentialRetrievalError", False)
+        assert "still expired" in answer.message
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:5566", "http://", "localhost:5566"])
+def test_an_endpoint_that_is_no_address_is_a_users_mistake(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    with pytest.raises(
+        SlipwayError, match=f"AWS_ENDPOINT_URL is '{url}'; allowed is an address such as http"
+    ):
+        reader("sts", REGION)
+
+
+def test_nothing_counts_as_free_where_aws_tools_do_not_heed_the_endpoint_of_the_yard(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert aws.is_in_yard()
+    monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "True")
+    assert reader("sts", REGION).meta.endpoint_url == "https://sts.us-east-1.amazonaws.com"
+    assert not aws.is_in_yard()
 
 
 def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: RunningYard) -> None:

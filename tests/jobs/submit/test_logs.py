@@ -135,6 +135,22 @@ def test_following_gives_new_lines_once_and_ends_when_the_job_does(
     assert states == ["running", "running", "succeeded", "succeeded"]
 
 
+def test_following_outlasts_what_goes_by_and_loses_no_line(yard_shell: RunningYard, logs: Any) -> None:
+    put(logs, "job/0", "one")
+    put(logs, "job/1", "two", at=5)
+    tries = 3  # of a reader by itself
+    for service, operation in (("logs", "GetLogEvents"), ("batch", "DescribeJobs")):
+        fault = Fault(service=service, operation=operation, kind=FaultKind.SERVER_ERROR, times=2 * tries)
+        script(yard_shell, fault)
+    nodes = [node(0, "job/0"), node(1, "job/1")]
+    ended = {"jobId": "0a1b", "jobName": "bert", "status": "SUCCEEDED", "nodeProperties": {"numNodes": 2}}
+    describe(yard_shell, nodes, [ended], nodes, [ended], nodes)
+    waited: list[float] = []
+    lines = follow_lines(found("RUNNING"), Wanted(), to_end=True, pause=waited.append)
+    assert [line.text for line in lines] == ["one", "two"]
+    assert len(waited) > 2 * 2
+
+
 def test_a_log_that_may_not_be_read_is_told(yard_shell: RunningYard, logs: Any) -> None:
     from slipway.jobs.words.errors import SlipwayError
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.code.packing import keep_archive
 from slipway.jobs.plan.run import clusters
@@ -36,6 +37,7 @@ from slipway.jobs.plan.search.model import (
     PlanJob,
     Pool,
 )
+from slipway.jobs.platforms.batch import platform
 from slipway.jobs.submit.find import UnknownJob
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.run import Cost, Found, JobState, Run
@@ -163,6 +165,53 @@ def test_a_plan_waits_out_a_network_that_fails_and_nothing_else(
     answers["j-2"] = DENIED
     with pytest.raises(ClientError):
         executor.look(runs)
+
+
+EXPIRED = ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "old"}}, "DescribeJobs")
+
+
+def test_a_plan_waits_until_its_user_has_signed_in_again_unless_the_environment_has_the_keys(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    executor = ClusterExecutor(pools=(POOL,), tag="plan-1", say=said.append, targets={0: target})
+
+    def expired(*_: object, **__: object) -> None:
+        raise EXPIRED
+
+    monkeypatch.setattr(clusters, "refresh", expired)
+    monkeypatch.setattr(clusters, "submit", expired)
+    runs = {"one": SentRun(0, "j-1", at=0)}
+    for ask in (lambda: executor.look(runs), lambda: executor.send(JOB, assignment(8, 1), 1)):
+        with pytest.raises(ClientError):
+            ask()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    before = aws.own_session()
+    assert executor.look(runs) == {}
+    assert "one is looked at again later: An error occurred (Expired" in said[0]
+    assert "sign in to AWS again" in said[0]
+    assert aws.own_session() is not before, "it reads the credentials again"
+    with pytest.raises(Unreached, match="sign in to AWS again"):
+        executor.send(JOB, assignment(8, 1), 1)
+
+
+def test_a_request_to_stop_a_job_outlasts_a_network_that_fails(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = ClusterExecutor(pools=(POOL,), tag="plan-1", targets={0: target})
+    answers: list[Exception | None] = [UNREACHED, None]
+    asked: list[str] = []
+
+    def refreshed(run_id: str, target: BatchTarget) -> Found[BatchTarget]:
+        if answer := answers.pop(0):
+            raise answer
+        return Found(run=run(id=run_id, state=JobState.RUNNING, status=""), target=target, detail={})
+
+    monkeypatch.setattr(clusters, "refresh", refreshed)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(platform, "cancel", lambda found, why: asked.append(why))
+    executor.stop(SentRun(0, "j-1", at=0), "it goes on elsewhere")
+    assert asked == ["it goes on elsewhere"]
 
 
 def test_two_slurm_clusters_of_a_plan_may_each_have_a_job_with_the_same_number(

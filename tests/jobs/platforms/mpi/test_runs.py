@@ -6,13 +6,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore import xform_name
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import runs
+from slipway.jobs.cloud.aws import Unanswered, why_later
+from slipway.jobs.platforms import on_clusters
+from slipway.jobs.platforms.mpi import main_node, runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import KnownCommand, read_run
 from slipway.jobs.platforms.platform import platform_of
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.errors import NoAnswer, SlipwayError
 from slipway.jobs.words.run import JobState, Run
 from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.machines.memory import WAITS
@@ -30,6 +33,7 @@ def run_of(now: datetime = NOON + timedelta(hours=2), **invocation: Any) -> Run:
     return read_run(KnownCommand(command=COMMAND, invocation=invocation, job=JOB), MPI_TARGET, now)
 
 
+STARTED = {"RequestedDateTime": NOON, "InstanceIds": ["i-1"]}
 BEGAN = "2026-11-21T12:00:00Z"
 
 
@@ -83,6 +87,27 @@ def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> N
     ssm.add_client_error("list_commands", "AccessDeniedException")
     with pytest.raises(SlipwayError, match="ssm:ListCommands gave no answer"):
         runs.is_known(JOB_ID, MPI_TARGET)
+
+
+@pytest.mark.parametrize("silent", ["get_command_invocation", "describe_instances"])
+def test_a_job_does_not_count_as_failed_while_nobody_knows_whether_its_machine_was_lost(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan would give it up, with the jobs that depend on it, instead of sending it again."""
+    told = {"CommandId": JOB_ID, "DocumentName": MPI_TARGET.run_document, "Status": "Failed", **STARTED}
+    answers = {"list_commands": {"Commands": [told]}, "get_command_invocation": {"Status": "Failed"}}
+
+    def ask(client: object, operation: str, **_: object) -> object:
+        method = xform_name(operation)
+        lost = Unanswered(action=operation, code="ServiceUnavailable", message="", passes=True)
+        return lost if method == silent else answers.get(method, Unanswered(action="", code="", message=""))
+
+    for module in (runs, main_node, on_clusters):
+        monkeypatch.setattr(module, "ask", ask)
+        monkeypatch.setattr(module, "reader", lambda *_: None)
+    with pytest.raises(NoAnswer) as caught:
+        runs.refresh(JOB_ID, MPI_TARGET)
+    assert why_later(caught.value)
 
 
 @pytest.mark.parametrize("details", _DETAILS)

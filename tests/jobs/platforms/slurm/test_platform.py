@@ -249,6 +249,21 @@ def test_without_a_scheduler_or_a_login_node_nothing_is_submitted(cluster: Clust
         platform.make_ready(prepared, lambda _: None)
 
 
+def test_a_login_node_that_is_replaced_and_a_controller_that_restarts_go_by(
+    sdk: Sdk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that runs for days asks again."""
+    dead = {"Status": "Failed", "StandardErrorContent": "error: Slurm's controller does not answer"}
+    monkeypatch.setattr(sdk, "get_command_invocation", lambda **_: dead)
+    with pytest.raises(LoginNodeRefused) as refused:
+        login_node.read_answer(SLURM_TARGET)
+    assert aws.why_later(refused.value) == f"login node {LOGIN}: Slurm's controller does not answer"
+    sdk.instances = []
+    with pytest.raises(NoLoginNode) as missing:
+        login_node.read_answer(SLURM_TARGET)
+    assert aws.why_later(missing.value)
+
+
 def test_what_the_login_node_refuses_is_said_in_its_words(sdk: Sdk) -> None:
     sdk.said["c"] = {"Status": "Failed", "StandardErrorContent": "noise\nerror: it is so\nhint: do this\n"}
     with pytest.raises(LoginNodeRefused) as caught:
