@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from slipway.jobs.cli.cli import PROGRAM, cli, commands, find_renamed
+from slipway.jobs.cli.cli import PROGRAM, cli, find_renamed
 from tests.architecture.tracked import ROOT, paths, text
+from tests.jobs.cli.test_cli import COMMANDS
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 TEMPLATE = "jobs/code/template/README.md"
@@ -118,7 +119,7 @@ def test_every_link_between_pages_leads_somewhere(path: str) -> None:
 
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     reference = page("docs/cli.md")
-    assert not [name for name, _, _ in commands() if f"## {PROGRAM} {name}\n" not in reference]
+    assert not [name for name in COMMANDS if f"## {PROGRAM} {name}\n" not in reference]
 
 
 def test_the_page_of_projects_lists_every_extra() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -126,15 +126,6 @@ RENAMED: Mapping[str, str] = {
     "tensorboard": "report tensorboard",
     "upload": "cluster upload",
 }
-
-
-def commands() -> Iterator[tuple[str, str, str]]:
-    """Yield each command as it is typed, with its file and its line of help."""
-    for name, (file, line) in ((name, entry) for names in GROUPS.values() for name, entry in names.items()):
-        if file:
-            yield name, file, line
-        for child, (child_file, child_line) in GROUPED.get(name, {}).items():
-            yield f"{name} {child}", child_file, child_line
 
 
 def find_renamed(words: Sequence[str]) -> tuple[str, str] | None:

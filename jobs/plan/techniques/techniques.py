@@ -143,13 +143,6 @@ def doubling(most: int) -> list[int]:
     return sorted({2**power for power in range(most.bit_length())} | {most})
 
 
-def variants(ranks: int, on_a_node: int) -> Iterator[tuple[str, Variant]]:
-    """Yield every variant of every technique on so many ranks, with its technique's name."""
-    for name, technique in TECHNIQUES.items():
-        for variant in technique(ranks, on_a_node):
-            yield name, variant
-
-
 def _with_keepings(
     name: str,
     settings: Mapping[str, str],

@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -36,8 +37,17 @@ NO_COMMANDS = {f"slipway.jobs.cli.{name}" for name in PARTS} | {
 }
 
 
-COMMANDS = {name: line for name, _, line in cli.commands()}
-COMMAND_FILES = {name: file for name, file, _ in cli.commands()}
+def commands() -> Iterator[tuple[str, str, str]]:
+    """Yield each command as it is typed, with its file and its line of help."""
+    for name, (file, line) in ((name, entry) for each in cli.GROUPS.values() for name, entry in each.items()):
+        if file:
+            yield name, file, line
+        for child, (child_file, child_line) in cli.GROUPED.get(name, {}).items():
+            yield f"{name} {child}", child_file, child_line
+
+
+COMMANDS = {name: line for name, _, line in commands()}
+COMMAND_FILES = {name: file for name, file, _ in commands()}
 MODULES = set(COMMAND_FILES.values())
 
 

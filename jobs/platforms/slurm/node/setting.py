@@ -13,6 +13,7 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.slurm import NODE_FACTS, SHARED
 from slipway.jobs.words.text import decode_json
 
@@ -87,16 +88,11 @@ def read_facts(where: SlurmNodePaths) -> SlurmNodeFacts:
         raise NotASlurmNode(f"{where.facts} is not JSON ({error})", hint="deploy the cluster again") from None
     if not isinstance(record, dict):
         raise NotASlurmNode(f"{where.facts} is no object", hint="deploy the cluster again")
-    known = {
-        name: record[name] for name in SlurmNodeFacts.__dataclass_fields__ if record.get(name) is not None
-    }
-    for name, value in known.items():
-        expected = int if name == "efa_interfaces" else str
-        if type(value) is not expected:
-            raise NotASlurmNode(
-                f"{where.facts} has {name} = {value!r}, not {'a number' if expected is int else 'a text'}",
-                hint="deploy the cluster again with this version of Slipway",
-            )
+    known = {name: record.get(name) for name in SlurmNodeFacts.__dataclass_fields__}
+    if wrong := wrong_fields(SlurmNodeFacts, known):
+        raise NotASlurmNode(
+            f"{where.facts} {', '.join(wrong)}", hint="deploy the cluster again with this version of Slipway"
+        )
     return SlurmNodeFacts(**known)
 
 

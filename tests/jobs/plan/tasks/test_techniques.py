@@ -14,8 +14,9 @@ pytest.importorskip("torch")
 
 from slipway.containers.tasks.description import TaskDescription
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_devices
-from slipway.jobs.plan.techniques.techniques import TECHNIQUES, variants
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from tests.jobs.plan.tasks.own_tasks import BATCHES, decoder, perceptron
+from tests.jobs.plan.techniques.test_modes import variants
 
 ANY_MODEL = ("data", "zero", "fsdp", "spilled")  # the techniques that train a model without Slipway's parts
 MOST_RANKS = 4

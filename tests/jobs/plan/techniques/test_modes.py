@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -21,12 +22,19 @@ from slipway.jobs.plan.techniques.fitted import (
     fit_steps,
 )
 from slipway.jobs.plan.techniques.modes import EstimatedJob, device_counts, modes
-from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant, variants
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant
 
 NODE = Pool(type="p4d.24xlarge", nodes=2, devices_per_node=8, price_per_hour=30.0)
 LARGE = find_workload("bert-large-512")
 SMALL_STEPS = replace(LARGE, layout=replace(LARGE.layout, global_batch=512))  # which GPipe can hold
 BERT = EstimatedJob(workload=SMALL_STEPS, rows=our_measurements())
+
+
+def variants(ranks: int, on_a_node: int) -> Iterator[tuple[str, Variant]]:
+    """Yield every variant of every technique on so many ranks, with its technique's name."""
+    for name, technique in TECHNIQUES.items():
+        for variant in technique(ranks, on_a_node):
+            yield name, variant
 
 
 def found(job: EstimatedJob, pool: Pool = NODE) -> list[Mode]:
