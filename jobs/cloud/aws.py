@@ -10,6 +10,7 @@ import ipaddress
 import math
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -54,6 +55,7 @@ SIGNED_OUT = frozenset(
 SIGN_IN = "sign in to AWS again (for example `aws sso login`)"
 _ASK_AGAIN_SECONDS = 15.0
 
+_MAKING = threading.RLock()  # botocore's sessions are not safe for threads while they make clients
 ANY_PURPOSE = "PURPOSE"
 T = TypeVar("T")
 
@@ -223,7 +225,8 @@ def _once(service: str, region: str | None) -> Any:
     from botocore.config import Config
 
     config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
-    return _with_transfers(own_session()).client(service, region_name=_region(region), config=config)
+    with _MAKING:
+        return _with_transfers(own_session()).client(service, region_name=_region(region), config=config)
 
 
 @lru_cache(maxsize=1)
@@ -240,7 +243,8 @@ def reader(service: str, region: str | None = None) -> Any:
     from botocore.config import Config
 
     config = Config(retries={"mode": "standard"}, connect_timeout=5, read_timeout=30)
-    asking = own_session().create_client(service, region_name=_region(region), config=config)
+    with _MAKING:
+        asking = own_session().create_client(service, region_name=_region(region), config=config)
     asking.meta.events.register("before-call", _only_read)
     be_patient(asking, _say)
     return asking

@@ -72,8 +72,6 @@ def unfinished_runs(target: MpiTarget) -> list[Run]:
 
 
 def _read(commands: Sequence[Mapping[str, Any]], target: MpiTarget) -> list[Run]:
-    for service in ("ssm", "s3", "ec2"):
-        reader(service, target.region)  # made once, before threads ask for it
     with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
         return [found.run for found in pool.map(lambda each: _found(each, target), commands)]
 

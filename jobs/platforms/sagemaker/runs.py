@@ -46,7 +46,6 @@ def list_jobs(target: SageMakerTarget) -> list[Listed]:
 def list_runs(target: SageMakerTarget) -> list[Run]:
     """Read every job that was created; a job that SageMaker refused has only files."""
     names = _names(target)
-    reader("sagemaker", target.region)  # made once, before threads need it
     with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
         found = list(pool.map(lambda name: refresh(name, target), names))
     return [each.run for each in found if each]

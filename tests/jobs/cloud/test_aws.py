@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import heapq
 import random
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +46,28 @@ def test_a_reader_asks_again_when_it_is_throttled(yard_shell: RunningYard) -> No
     yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
     throttle(yard_shell, 1)
     assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
+
+
+@pytest.mark.parametrize("make", [client, reader, sender])
+def test_threads_make_their_clients_one_after_another(
+    make: Any, yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """botocore's sessions are not safe for threads: their dictionaries change while others walk them."""
+    make.cache_clear()
+    busy, session = Lock(), aws.own_session()
+    create = session.create_client
+
+    def alone(*arguments: Any, **options: Any) -> Any:
+        assert busy.acquire(blocking=False), "two threads make clients at once"
+        try:
+            return create(*arguments, **options)
+        finally:
+            busy.release()
+
+    monkeypatch.setattr(session, "create_client", alone)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(make, ("ssm", "s3", "ec2", "ecs", "ecr", "logs", "batch", "sagemaker")))
+    assert len(set(map(id, made))) == 8
 
 
 def test_a_minute_of_throttling_is_waited_out_with_a_word_of_it(
