@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.yard.asking import refusal
+from tests.yard.asking import make_role, refusal
 from tests.yard.conftest import RunningYard
 
 CONTAINER = {
@@ -163,7 +163,7 @@ def test_a_compute_environment_without_a_role_gets_the_one_that_aws_makes(yard: 
     ec2, batch = yard.client("ec2"), yard.client("batch")
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     iam = yard.client("iam")
-    iam.create_role(RoleName="a", AssumeRolePolicyDocument="{}")
+    make_role(yard, "a", {"Service": "ec2.amazonaws.com"})
     profile = iam.create_instance_profile(InstanceProfileName="a")["InstanceProfile"]["Arn"]
     iam.add_role_to_instance_profile(InstanceProfileName="a", RoleName="a")
     security = ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]
