@@ -52,7 +52,7 @@ def test_the_clusters_of_the_project_replace_ours(project: Path) -> None:
 def test_a_module_that_somebody_has_switched_off_is_no_mistake_in_it(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Put None into sys.modules, which prevents an import (its documentation)."""
+    """Python's documentation says that None in sys.modules prevents an import."""
     monkeypatch.setitem(sys.modules, "numba", None)
     (project / "clusters.py").write_text(ONE)
     assert [cluster.name for cluster in load({})] == ["mine"]
