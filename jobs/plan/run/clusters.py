@@ -78,8 +78,8 @@ class ClusterExecutor:
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
         pool, target = self.pools[assignment.pool], self._target(assignment.pool)
-        wanted = self.complete(as_job(job, assignment, pool, self.tag, attempt), target)
         try:
+            wanted = self.complete(as_job(job, assignment, pool, self.tag, attempt), target)
             sent = submit(wanted, target.name, target.region, agreed=PLAN_AGREED, say=self.say)
         except Exception as error:
             if (why := aws.why_later(error)) is None:

@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from slipway.jobs.cli import curves
+from slipway.jobs.cloud import aws
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.logs import LogLine
 from slipway.jobs.words.run import JobState
@@ -204,7 +205,7 @@ def test_charts_outlast_a_network_that_fails(
     monkeypatch.setattr(find, "refresh", refresh)
     monkeypatch.setattr(curves, "_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(curves, "_program", lambda: [sys.executable, "-c", "import time; time.sleep(2)"])
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(aws, "_ASK_AGAIN_SECONDS", 0.0)
     assert "AWS is asked again until it answers" in slipway.told("report", "tensorboard", "neox")
     assert not answers
 

@@ -208,7 +208,7 @@ def test_a_request_to_stop_a_job_outlasts_a_network_that_fails(
         return Found(run=run(id=run_id, state=JobState.RUNNING, status=""), target=target, detail={})
 
     monkeypatch.setattr(clusters, "refresh", refreshed)
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(aws, "_ASK_AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(platform, "cancel", lambda found, why: asked.append(why))
     executor.stop(SentRun(0, "j-1", at=0), "it goes on elsewhere")
     assert asked == ["it goes on elsewhere"]
@@ -252,14 +252,16 @@ def test_a_plan_goes_on_after_aws_has_forgotten_a_job(
 def test_an_attempt_that_could_not_be_sent_for_want_of_a_network_is_sent_again(
     target: BatchTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreached(*_: object, **__: object) -> None:
+    def unreached(*_: object, **__: object) -> Job:
         raise UNREACHED
 
     monkeypatch.setattr(clusters, "submit", unreached)
     executor = ClusterExecutor(pools=(POOL,), tag="plan-1", targets={0: target})
-    with pytest.raises(Unreached) as refused:  # which a run of a plan tries again
-        executor.send(JOB, assignment(8, 1), 1)
-    assert refused.value.exit_code != MISTAKE
+    uploading = replace(executor, complete=unreached)  # the folder of a command
+    for sender in (executor, uploading):
+        with pytest.raises(Unreached) as refused:  # which a run of a plan tries again
+            sender.send(JOB, assignment(8, 1), 1)
+        assert refused.value.exit_code != MISTAKE
 
 
 def test_nodes_that_a_cluster_has_no_more_are_lost(target: BatchTarget, yard_shell: RunningYard) -> None:
