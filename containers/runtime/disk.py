@@ -6,6 +6,7 @@ Everything goes through `os`, one call after the other, so that tests can end th
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -34,6 +35,17 @@ class Digest:
 
 def unwatched() -> None:
     """Do nothing, for callers that do not watch progress."""
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock of this file, which one process at a time can have."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ Also has what the programs of MPI and Slurm nodes share: words, the ranks' Pytho
 from __future__ import annotations
 
 import argparse
-import fcntl
 import io
 import os
 import shutil
@@ -159,17 +158,6 @@ def write_whole(path: Path, text: str, mode: int = READABLE) -> bool:
         file.write(text)
     new.replace(path)
     return True
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Hold the lock of this file, which one process at a time can have."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 @contextmanager

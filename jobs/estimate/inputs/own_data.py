@@ -17,7 +17,6 @@ from slipway.jobs.estimate.evidence.measurements import Measurement, decode_meas
 from slipway.jobs.estimate.evidence.nearest import Evidence
 from slipway.jobs.estimate.evidence.published_rows import decode_published
 from slipway.jobs.estimate.prices import Rate, decode_rates, known_rates
-from slipway.jobs.platforms.on_nodes import alone
 from slipway.jobs.words.errors import SlipwayError
 
 _MOST_BYTES = 32 << 20
@@ -80,7 +79,7 @@ def update(file: OwnFile, change: Callable[[str], str]) -> Path:
     path = own_path(file)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path.with_name(f".{path.name}.lock")):
+        with disk.alone(path.with_name(f".{path.name}.lock")):
             disk.replace_file(path, change(_read(file)).encode(), token=str(os.getpid()))
     except OSError as error:
         raise Unreadable(

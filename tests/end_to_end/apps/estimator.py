@@ -26,6 +26,8 @@ estimator = PyTorch(
     framework_version="2.2.0",
     py_version="py310",
     hyperparameters={"epochs": 1},
+    debugger_hook_config=False,  # the Debugger is closed to new customers, and the SDK asks for it
+    disable_profiler=True,
     sagemaker_session=Session(default_bucket=bucket),
 )
 estimator.fit(wait=False)

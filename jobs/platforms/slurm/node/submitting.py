@@ -12,7 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.platforms.on_nodes import PROGRAM, alone, write_whole
+from slipway.containers.runtime import disk
+from slipway.jobs.platforms.on_nodes import PROGRAM, write_whole
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.allocation import FINAL
 from slipway.jobs.platforms.slurm.node.attempts import merge, read_accounts, read_queue, remembered
@@ -46,7 +47,7 @@ def submit_once(job: SlurmJob, folder: Path, slurm_version: str | None = None) -
     """Submit each batch that Slurm does not have yet; return the id of the last, which is the job's."""
     folder.mkdir(parents=True, exist_ok=True)
     # A second login session could submit the same between our question and our sbatch.
-    with alone(folder / ".lock"):
+    with disk.alone(folder / ".lock"):
         known = _known(folder, slurm_version)
         waits_for = [job_id for job_id in job.depends_on if _is_awaited(job_id, known)]
         last = ""

@@ -295,7 +295,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "Debugger",
         {"DebugHookConfig": {"S3OutputPath": f"s3://{BUCKET}/tensors"}},
-        "CreateTrainingJob as it was asked \\(DebugHookConfig\\)",
+        "CreateTrainingJob as it was asked \\(DebugHookConfig\\): .* without debugger_hook_config=False",
     ),
     ("Debugger's profiler", {"ProfilerConfig": {"DisableProfiler": False}}, "asked \\(ProfilerConfig\\)"),
     (

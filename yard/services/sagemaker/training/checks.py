@@ -34,6 +34,10 @@ _NOT_HERE = (
     "ProfilerRuleConfigurations",
 )
 _NO_PROFILER = {"DisableProfiler": True}  # how SageMaker's SDK says that there is none
+_NO_DEBUGGER = (
+    "SageMaker's Debugger is closed to new customers; SageMaker's SDK asks for it without "
+    "debugger_hook_config=False and disable_profiler=True"
+)
 
 
 def refuse(parameters: Parameters, region: str) -> None:
@@ -60,7 +64,8 @@ def _what_the_yard_lacks(parameters: Parameters, _region: str) -> None:
     asked += ["TrainingInputMode Pipe"] if "Pipe" in modes else []
     asked += ["AlgorithmName"] if parameters["AlgorithmSpecification"].get("AlgorithmName") else []
     if asked:
-        raise not_emulated("sagemaker", "CreateTrainingJob", ", ".join(asked))
+        why = _NO_DEBUGGER if any(name.startswith(("Debug", "Profiler")) for name in asked) else ""
+        raise not_emulated("sagemaker", "CreateTrainingJob", ", ".join(asked), reason=why)
 
 
 def _incomplete_resources(parameters: Parameters, _region: str) -> None:
