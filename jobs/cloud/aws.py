@@ -54,6 +54,8 @@ SIGNED_OUT = frozenset(
 )
 SIGN_IN = "sign in to AWS again (for example `aws sso login`)"
 _ASK_AGAIN_SECONDS = 15.0
+# Settings of the user's that botocore reads as numbers, without words for one that is none.
+_NUMBERS = ("max_attempts", "metadata_service_num_attempts", "metadata_service_timeout")
 
 _MAKING = threading.RLock()  # botocore's sessions are not safe for threads while they make clients
 ANY_PURPOSE = "PURPOSE"
@@ -171,6 +173,17 @@ def own_region() -> str | None:
     return checked_region(str(named)) if named else None
 
 
+def _check_number(session: Any, name: str) -> None:
+    try:
+        session.get_config_variable(name)
+    except ValueError as error:
+        value = str(error).partition("'")[2].rstrip("'")
+        raise SlipwayError(
+            f"AWS_{name.upper()}, or {name} in your AWS configuration, is '{value}'; allowed is a whole number",
+            hint="correct or remove it, then run the command again",
+        ) from None
+
+
 def is_loopback(url: str) -> bool:
     host = urlparse(url).hostname or ""
     if host == "localhost":
@@ -197,6 +210,8 @@ def own_session() -> Any:
 
     endpoint()  # botocore has no words for a wrong one
     session = botocore.session.get_session()
+    for name in _NUMBERS:
+        _check_number(session, name)
     session.register("before-sign", _refuse_expired)
     session.register("before-parse", _refuse_page)
     return session

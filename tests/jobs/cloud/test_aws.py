@@ -288,6 +288,17 @@ def test_an_endpoint_that_is_no_address_is_a_users_mistake(
         reader("sts", REGION)
 
 
+@pytest.mark.parametrize("name", ["max_attempts", "metadata_service_num_attempts"])
+def test_a_number_for_aws_tools_that_is_none_is_a_users_mistake(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"AWS_{name.upper()}", "often")
+    aws.forget_clients()
+
+    with pytest.raises(SlipwayError, match=f"AWS_{name.upper()}, or {name} .*, is 'often'; allowed"):
+        reader("sts", REGION)
+
+
 def test_nothing_counts_as_free_where_aws_tools_do_not_heed_the_endpoint_of_the_yard(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
