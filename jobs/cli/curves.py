@@ -8,9 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import click
@@ -26,7 +25,7 @@ from slipway.jobs.estimate.inputs.workloads import recipe_workload
 from slipway.jobs.output import Column, bar, json_option, print_table, say, warn
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.curve import Point, ScalarFile, points, thinned
-from slipway.jobs.submit.logs import Wanted
+from slipway.jobs.submit.logs import LogLine, Wanted
 from slipway.jobs.submit.metrics import LOSS, RATE
 from slipway.jobs.submit.rate import LEAST_STEPS, settings_of
 from slipway.jobs.submit.speedup import (
@@ -255,7 +254,6 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
 
 # `slipway report tensorboard`: shows the charts of a training job in a browser.
 PROGRAM = "tensorboard"
-_WAIT_SECONDS = 5.0
 
 
 @click.command()
@@ -304,22 +302,30 @@ def _charts(found: AnyFound, folder: Path) -> ScalarFile:
     folder.mkdir(parents=True, exist_ok=True)
     charts = ScalarFile(folder / f"events.out.tfevents.0.{found.run.id.replace('/', '-')}")
     charts.path.unlink(missing_ok=True)
-    _add_new(found, charts)
+    charts.add_new(list(logs.follow_lines(found, Wanted(rank=0), to_end=False)))
     return charts
 
 
-def _add_new(found: AnyFound, charts: ScalarFile) -> None:
-    charts.add_new(list(logs.follow_lines(found, Wanted(rank=0), to_end=False)))
+class _ServerEndedError(Exception):
+    """Nobody looks at the charts any more."""
 
 
 def _follow(found: AnyFound, charts: ScalarFile, server: subprocess.Popen[bytes]) -> None:
     """Add to the charts while the job and the server run."""
-    while server.poll() is None:
-        try:
-            server.wait(None if found.run.state.is_final else _WAIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            found = aws.outlast(partial(find.refresh, found.run.id, found.target))
-            aws.outlast(partial(_add_new, found, charts))
+    lines: list[LogLine] = []
+
+    def show(seconds: float) -> None:
+        if len(lines) > charts.seen:
+            charts.add_new(lines)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(seconds)
+            raise _ServerEndedError
+
+    with suppress(_ServerEndedError):
+        for line in logs.follow_lines(found, Wanted(rank=0), to_end=True, pause=show):
+            lines.append(line)
+        charts.add_new(lines)
+        server.wait()
 
 
 def _program() -> list[str]:

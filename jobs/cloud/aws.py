@@ -179,7 +179,7 @@ def _check_number(session: Any, name: str) -> None:
     except ValueError as error:
         value = str(error).partition("'")[2].rstrip("'")
         raise SlipwayError(
-            f"AWS_{name.upper()}, or {name} in your AWS configuration, is '{value}'; allowed is a whole number",
+            f"AWS_{name.upper()}, or {name} in AWS's configuration, is '{value}'; allowed is a whole number",
             hint="correct or remove it, then run the command again",
         ) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from slipway.jobs.cli import curves
 from slipway.jobs.cloud import aws
 from slipway.jobs.submit import find, logs
+from slipway.jobs.submit.curve import ScalarFile
 from slipway.jobs.submit.logs import LogLine
 from slipway.jobs.words.run import JobState
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import record_target
+from tests.jobs.submit.test_logs import describe, found, node, put
 from tests.jobs.words.test_targets import TARGET
 from tests.yard.conftest import RunningYard
 
@@ -189,25 +191,30 @@ def test_a_machine_without_the_cluster_s_files_is_shown_the_charts_of_the_log(
     assert not Path(told[1]).exists()
 
 
-def test_charts_outlast_a_network_that_fails(
-    slipway: Slipway, job: Found, monkeypatch: pytest.MonkeyPatch
+def test_charts_grow_with_a_log_of_which_each_line_is_fetched_once(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    answers: list[Exception | Found] = [EndpointConnectionError(endpoint_url="https://logs"), job]
-    job.run.state = JobState.RUNNING
+    client = yard_shell.client("logs")
+    client.create_log_group(logGroupName=TARGET.log_group)
+    put(client, "job/0", STEP)
+    running = {"jobId": "0a1b", "jobName": "bert", "status": "RUNNING", "nodeProperties": {"numNodes": 1}}
+    describe(yard_shell, *([[node(0, "job/0")], [running]] * 100))
+    server = subprocess.Popen(["sleep", "1000"])
+    from_the_start: list[bool] = []
 
-    def refresh(*_: object) -> Found:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        job.run.state = JobState.SUCCEEDED
-        return answer
+    def count(params: dict[str, Any], **_: Any) -> None:
+        from_the_start.append("nextToken" not in params)
+        if len(from_the_start) == 5:
+            server.terminate()  # as Ctrl-C in the terminal does
 
-    monkeypatch.setattr(find, "refresh", refresh)
-    monkeypatch.setattr(curves, "_WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(curves, "_program", lambda: [sys.executable, "-c", "import time; time.sleep(2)"])
-    monkeypatch.setattr(aws, "_ASK_AGAIN_SECONDS", 0.0)
-    assert "AWS is asked again until it answers" in slipway.told("report", "tensorboard", "neox")
-    assert not answers
+    reader = aws.reader("logs", TARGET.region)
+    reader.meta.events.register("before-parameter-build.cloudwatch-logs.GetLogEvents", count)
+    monkeypatch.setattr(logs, "POLL_SECONDS", 0.05)
+    charts = ScalarFile(tmp_path / "charts")
+    curves._follow(found("RUNNING", nodes=1), charts, server)
+    assert from_the_start == [True, *[False] * (len(from_the_start) - 1)]
+    assert charts.seen == 1
+    assert charts.path.stat().st_size > 0
 
 
 def test_a_machine_with_the_cluster_s_files_is_shown_those_of_the_job(
