@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, allow, ask, ask_all, reader, refused_upload
+from slipway.jobs.cloud.aws import SIGN_IN, Unanswered, allow, ask, ask_all, reader, refused_upload
 from slipway.jobs.words.errors import NoAnswer
 
 _OF_UPLOADS = {
@@ -27,11 +27,14 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
     # HeadObject's error has no body, so its code is the HTTP status.
     if answer.code in ("404", "NoSuchKey", "NotFound"):
         return None
+    otherwise = "run the same command again"
+    if answer.code == "400":
+        otherwise = f"S3 does not say why; {SIGN_IN}, and see that the bucket is in the cluster's region"
     raise NoAnswer(
         f"s3://{where['Bucket']}/{where['Key']}: {operation} gave no answer: {answer.code}, "
         f"{answer.message[:200]}",
         code=answer.code,
-        hint=allow(_PERMISSION, "submit") if answer.is_denied else "run the same command again",
+        hint=allow(_PERMISSION, "submit") if answer.is_denied else otherwise,
         passes=answer.passes,
     )
 

@@ -373,6 +373,15 @@ def test_an_object_that_is_not_there_is_none(s3: Any, operation: str, code: str)
     assert find_object(s3, operation, **WHERE) is None
 
 
+def test_a_refusal_that_does_not_say_why_names_what_usually_causes_it(s3: Any) -> None:
+    """S3 answers HeadObject without a body: expired keys, and a bucket of another region, are a bare 400."""
+    refused(s3, "HeadObject", "400")
+    with pytest.raises(NoAnswer, match="HeadObject gave no answer: 400") as error:
+        find_object(s3, "HeadObject", **WHERE)
+    assert "sign in to AWS again" in str(error.value.hint)
+    assert "region" in str(error.value.hint)
+
+
 @pytest.mark.parametrize(("operation", "code"), [("HeadObject", "403"), ("GetObject", "AccessDenied")])
 def test_who_may_not_look_is_told_which_permission_is_missing(s3: Any, operation: str, code: str) -> None:
     """There is no s3:HeadObject, and the answer to it says no more than 403."""
