@@ -25,7 +25,7 @@ def main() -> None:
     """Write the files of the archive, and let systemd start what is new, at this boot and at later ones."""
     lines = Path(__file__).read_text(encoding="ascii").splitlines()
     packed = "".join(line.removeprefix(FIRST_WORD) for line in lines if line.startswith(FIRST_WORD))
-    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed)), mode="r:gz") as archive:
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed)), mode="r:bz2") as archive:
         archive.extractall("/")  # noqa: S202 - of the launch template, which is as trusted as this program
     subprocess.run(["systemctl", "daemon-reload"], check=True)
     subprocess.run(["systemctl", "enable", "--quiet", *UNITS], check=True)

@@ -9,7 +9,7 @@ templates"). Values are sent as JSON and never as shell, whatever is in them.
 from __future__ import annotations
 
 import base64
-import gzip
+import bz2
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -62,16 +62,15 @@ def boot_files(parameters_json: str, image: NodeImage) -> tuple[BootFile, ...]:
 
 def unpacking(image: NodeImage) -> str:
     """Return the program that brings the scripts and units of infra/boot to a node of this image."""
-    target, zipped = BytesIO(), BytesIO()
+    target = BytesIO()
     # The same archive wherever and whenever it is made.
     with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path, file, mode in _installed(image):
             content, entry = file.read_bytes(), tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), mode
             archive.addfile(entry, BytesIO(content))
-    with gzip.GzipFile("", "wb", 9, zipped, mtime=0) as compressed:  # gzip.compress may name the system
-        compressed.write(target.getvalue())
-    packed = base64.b64encode(zipped.getvalue()).decode("ascii")
+    # bzip2 has one library, and zlib has several that pack into other bytes: another template, other nodes.
+    packed = base64.b64encode(bz2.compress(target.getvalue())).decode("ascii")
     program = (_BOOT / "unpack.py").read_text(encoding="ascii")
     return program + "".join(f"{_ARCHIVE}{line}\n" for line in wrap(packed, 110))
 
