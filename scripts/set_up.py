@@ -234,6 +234,8 @@ def install_cdk() -> None:
     ensure_node()
     if not (is_done("cdk", lock) and cli.exists()):
         say("installing the AWS CDK command line (npm, 29 MB)")
+        if cli.parents[2].is_symlink():
+            cli.parents[2].unlink()  # npm would empty the folder behind it, of another checkout
         run(
             [find("npm"), "ci", "--no-audit", "--no-fund", "--loglevel=error"],
             "cannot install aws-cdk",

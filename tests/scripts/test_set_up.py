@@ -149,6 +149,26 @@ def test_a_checkout_of_somebody_else_is_refused_in_one_line(tmp_path: Path) -> N
     )
 
 
+def test_the_node_modules_of_another_checkout_are_not_emptied_through_a_link(tmp_path: Path) -> None:
+    """`npm ci` removes all that it finds behind the link, before it installs."""
+    others, npm = tmp_path / "others", tmp_path / "bin" / "npm"
+    for folder in (others, npm.parent, tmp_path / ".venv" / "bin"):
+        folder.mkdir(parents=True)
+    (others / "package.json").touch()
+    (tmp_path / "package-lock.json").touch()
+    (tmp_path / "node_modules").symlink_to(others)
+    npm.write_text("#!/bin/sh\nrm -rf node_modules/*\nmkdir -p node_modules\n")
+    npm.chmod(0o755)
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    copied = str(tmp_path / "scripts" / "set_up.py")
+    code = f"import runpy; made = runpy.run_path({copied!r}); made['ensure_node'].__globals__.update("
+    code += f"ensure_node=lambda: None, find=lambda program: {str(npm)!r}); made['install_cdk']()"
+    done = set_up(code=code)
+    assert done.returncode == 0, done.stderr
+    assert (others / "package.json").exists()
+    assert not (tmp_path / "node_modules").is_symlink()
+
+
 def test_every_lock_but_torch_is_exact_and_hashed() -> None:
     for lock in sorted((ROOT / "scripts" / "locks").glob("*.txt")):
         text = lock.read_text()
