@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack
 from slipway.jobs.platforms.mpi.node import run as node_run
 from slipway.jobs.platforms.mpi.node.hosts import Said
@@ -235,6 +236,7 @@ def test_a_job_runs_without_protection_too_and_its_log_says_so(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr(aws, "DEADLINE_SECONDS", 0.0)
     said: list[str] = []
     protect(SETUP, [Member(name="a", address="10.30.0.5", instance_id="i-1")], said.append)
     release(SETUP, said.append)
