@@ -50,6 +50,7 @@ CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "own-node": {"StringEquals": {f"ssm:resourceTag/{CLUSTER_TAG}": "{cluster}"}},
     "own-job": {"StringEquals": {f"aws:ResourceTag/{TARGET_TAG}": "{cluster}"}},
     "new-job": {"StringEquals": {f"aws:RequestTag/{TARGET_TAG}": "{cluster}"}},
+    "for-quotas": {"StringEquals": {"iam:AWSServiceName": "servicequotas.amazonaws.com"}},
     "pass-to-sagemaker": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
     "pass-to-tasks": {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
     "through-s3": {

@@ -92,13 +92,15 @@ HINTS = [
 
 # What AWS asks for besides the called action, by its own documents: the API references of CloudFormation
 # (DescribeStacks) and EFS (DeleteMountTarget); dependent actions in the Service Authorization Reference, EC2
-# Image Builder; and the user guide of Systems Manager, "Sample IAM policies for Session Manager".
+# Image Builder; the user guide of Systems Manager, "Sample IAM policies for Session Manager"; and AWS's
+# managed policy ServiceQuotasFullAccess, for the first request of an account.
 BESIDES = (
     ("read", "cloudformation:DescribeStacks", "cloudformation:ListStacks"),
     ("destroy", "cloudformation:DescribeStacks", "cloudformation:ListStacks"),
     ("leftovers", "cloudformation:DescribeStacks", "cloudformation:ListStacks"),
     ("leftovers", "elasticfilesystem:DeleteMountTarget", "ec2:DeleteNetworkInterface"),
     ("images", "imagebuilder:StartImagePipelineExecution", "imagebuilder:GetImagePipeline"),
+    ("deploy", "servicequotas:RequestServiceQuotaIncrease", "iam:CreateServiceLinkedRole"),
     ("ssh", "ssm:StartSession", "ssmmessages:OpenDataChannel"),
     ("ssh", "ssm:StartSession", "ssm:ResumeSession"),
 )
