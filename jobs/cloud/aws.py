@@ -173,17 +173,6 @@ def own_region() -> str | None:
     return checked_region(str(named)) if named else None
 
 
-def _check_number(session: Any, name: str) -> None:
-    try:
-        session.get_config_variable(name)
-    except ValueError as error:
-        value = str(error).partition("'")[2].rstrip("'")
-        raise SlipwayError(
-            f"AWS_{name.upper()}, or {name} in AWS's configuration, is '{value}'; allowed is a whole number",
-            hint="correct or remove it, then run the command again",
-        ) from None
-
-
 def is_loopback(url: str) -> bool:
     host = urlparse(url).hostname or ""
     if host == "localhost":
@@ -210,8 +199,7 @@ def own_session() -> Any:
 
     endpoint()  # botocore has no words for a wrong one
     session = botocore.session.get_session()
-    for name in _NUMBERS:
-        _check_number(session, name)
+    _check_numbers(session)
     session.register("before-sign", _refuse_expired)
     session.register("before-parse", _refuse_page)
     return session
@@ -329,6 +317,19 @@ def _say(text: str) -> None:
     from slipway.jobs.output import say
 
     say(text)
+
+
+def _check_numbers(session: Any) -> None:
+    for name in _NUMBERS:
+        try:
+            session.get_config_variable(name)
+        except ValueError as error:
+            value = str(error).partition("'")[2].rstrip("'")
+            raise SlipwayError(
+                f"AWS_{name.upper()}, or {name} in AWS's configuration, is '{value}'; "
+                "allowed is a whole number",
+                hint="correct or remove it, then run the command again",
+            ) from None
 
 
 def _refuse_expired(request_signer: Any, **_: Any) -> None:

@@ -191,7 +191,7 @@ def test_a_machine_without_the_cluster_s_files_is_shown_the_charts_of_the_log(
     assert not Path(told[1]).exists()
 
 
-def test_charts_grow_with_a_log_of_which_each_line_is_fetched_once(
+def test_charts_follow_a_log_without_reading_it_from_its_start_again_and_again(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     client = yard_shell.client("logs")
